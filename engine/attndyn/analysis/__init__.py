@@ -1,0 +1,1 @@
+"""The analyzer protocol, stage detection, and statistics over replicas."""

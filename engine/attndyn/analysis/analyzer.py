@@ -1,0 +1,42 @@
+"""The analyzer protocol: a trajectory in, a labelled dataset out, and a way to draw it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from attndyn.spec.base import AnalyzerOptions
+
+if TYPE_CHECKING:  # the protocol names plotting types, and needs none of them
+    import xarray as xr
+    from matplotlib.figure import FigureBase
+
+
+class Analyzer(ABC):
+    """Base of all analyzers. One file each, registered with `@attndyn.registry.analyzer("name")`.
+
+    Attributes:
+        name: set by the registering decorator.
+        Options: Pydantic class of the analyzer's options in a spec, with `kind: Literal["name"]`.
+        requires: names of the probes whose groups `analyze` reads; a spec without them is refused.
+        title: a few words for the heading of its figure.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    Options: ClassVar[type[AnalyzerOptions]]
+    requires: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, options: AnalyzerOptions):
+        self.options = options
+
+    @abstractmethod
+    def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
+        """Diagnostics of a trajectory (docs/trajectory.md).
+
+        Every variable has `long_name`, `units` (`1` where it has none) and `symbol` where the paper has one.
+        """
+
+    @abstractmethod
+    def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
+        """Draw `result` into an empty figure or subfigure: labelled axes with units, tokens named."""

@@ -1,0 +1,51 @@
+"""Errors that are the user's to mend: each prints as clear lines, never as a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class AttndynError(Exception):
+    """Base of all errors the command line shows as a message; `exit_code` is what the process returns."""
+
+    exit_code = 2
+
+
+class PluginError(AttndynError):
+    """A plugin is unknown, clashes with another, or failed to load; the message names it and its origin."""
+
+
+class BackendError(AttndynError):
+    """The requested backend cannot be used here; the message says why."""
+
+
+class RunError(AttndynError):
+    """A run's directory or file is missing, unreadable, or does not belong to the spec given."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a spec.
+
+    Attributes:
+        where: origin as `file:line:column`, or `--set path=value` for an override.
+        path: path inside the spec, e.g. `data.stationary.pi[2]`; empty for the document itself.
+        message: what was found and what is allowed.
+    """
+
+    where: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        path = f" {self.path}:" if self.path else ""
+        return f"{self.where}:{path} {self.message}"
+
+
+class SpecError(AttndynError):
+    """A spec is wrong; `problems` lists every problem found, in the order of the file."""
+
+    def __init__(self, problems: Iterable[Problem]):
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))

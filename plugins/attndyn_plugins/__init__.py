@@ -1,0 +1,1 @@
+"""The architectures and analyzers that ship with attndyn, one plugin a file."""
