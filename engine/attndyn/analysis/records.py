@@ -1,0 +1,83 @@
+"""Reading a trajectory record by record: bounded memory, token frequencies, telling snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+BLOCK_BYTES = 2**26
+
+
+def group(trajectory: xr.DataTree, name: str) -> xr.Dataset:
+    """A probe's group as a dataset that has the coordinates of the root's dimensions."""
+    return trajectory[name].to_dataset()
+
+
+def describe(array: xr.DataArray, long_name: str, symbol: str = "", units: str = "1") -> xr.DataArray:
+    """`array` with the attributes that every recorded or derived variable has, and no others."""
+    described = array.drop_attrs(deep=False)
+    described.attrs = {"long_name": long_name, "units": units} | ({"symbol": symbol} if symbol else {})
+    return described
+
+
+def over_steps(
+    function: Callable[[xr.DataArray], xr.Dataset], array: xr.DataArray, block_bytes: int = BLOCK_BYTES
+) -> xr.Dataset:
+    """`function` of the whole array, computed a block of records at a time so that memory stays bounded.
+
+    Args:
+        function: maps an array (..., step, ...) to a dataset whose variables all have `step`; each record's
+            result must depend on that record alone.
+        array: any dimensions, `step` among them; read from the file lazily where it comes from one.
+        block_bytes: upper bound for one block of the input, of which there is at least one record.
+    """
+    count = array.sizes["step"]
+    size = max(1, block_bytes * count // max(array.nbytes, 1))
+    starts = range(0, count, size) if count else [0]
+    parts = [function(array.isel(step=slice(start, start + size)).load()) for start in starts]
+    if len(parts) == 1:
+        return parts[0]
+    return xr.concat(parts, "step", data_vars="minimal", coords="minimal", compat="override", join="override")
+
+
+def frequent_tokens(trajectory: xr.DataTree, limit: int) -> NDArray[np.intp]:
+    """Positions of the `limit` most frequent tokens (mean π over replicas), most frequent first."""
+    pi = trajectory.dataset["pi"].mean("replica").values
+    return np.argsort(-pi, kind="stable")[:limit]
+
+
+def frequencies(trajectory: xr.DataTree, array: xr.DataArray, dim: str) -> xr.DataArray:
+    """π(replica, dim) of the tokens along `dim` of `array`, which may be a subset and the rest as one.
+
+    A label that is no token's stands for all tokens that have no label of their own.
+    """
+    pi = trajectory.dataset["pi"].transpose("replica", "token")
+    tokens = pi["token"].values if "token" in pi.coords else np.arange(pi.sizes["token"])
+    labels = array[dim].values if dim in array.coords else tokens[: array.sizes[dim]]
+    position = {label: index for index, label in enumerate(tokens.tolist())}
+    known = [label in position for label in labels.tolist()]
+    values = np.zeros((pi.sizes["replica"], labels.size))
+    values[:, known] = pi.values[:, [position[label] for label in labels[known].tolist()]]
+    if not all(known):
+        values[:, np.logical_not(known)] = 1 - values.sum(axis=1, keepdims=True)
+    return xr.DataArray(values, dims=("replica", dim), coords={dim: labels}, name="pi")
+
+
+def telling_records(path: xr.DataArray, count: int) -> NDArray[np.intp]:
+    """At most `count` record numbers spread evenly along the path that `path` takes, ends included.
+
+    Equal arc lengths rather than equal times: snapshots gather where the quantity changes. Records that are
+    not finite have no length. `path` has `step` and any other dimensions.
+    """
+    values = path.transpose("step", ...).values.reshape(path.sizes["step"], -1)
+    if len(values) <= count:
+        return np.arange(len(values))
+    moves = np.linalg.norm(np.nan_to_num(np.diff(values.astype(np.float64), axis=0)), axis=1)
+    length = np.concatenate([[0.0], np.cumsum(moves)])
+    if length[-1] == 0:
+        return np.unique(np.linspace(0, len(values) - 1, count).round().astype(np.intp))
+    goals = np.linspace(0, length[-1], count)
+    return np.unique(np.abs(length[:, None] - goals).argmin(axis=0))

@@ -1,0 +1,252 @@
+"""How figures look: palette, axes, bands over replicas. Works on any Matplotlib figure, without pyplot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import xarray as xr
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.image import AxesImage
+from matplotlib.patches import Patch
+from numpy.typing import ArrayLike, NDArray
+
+from attndyn.analysis.records import frequent_tokens
+from attndyn.analysis.series import band
+
+# Okabe & Ito's palette, told apart with any colour vision; yellow, faint on white, comes last.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
+REFERENCE = {"color": "0.35", "linestyle": (0, (1, 1.5)), "linewidth": 0.9, "zorder": 1}
+DIVERGING, SEQUENTIAL = "PuOr_r", "cividis"
+STEP_AXIS = "training step"
+MAX_CURVES, MAX_PANELS = 8, 4
+
+_WEIGHTS = {"W_0": 0, "W_1": 3, "W_Q": 2, "W_K": 4, "W_V": 5, "W_O": 1}
+_STAGES = ("condensation", "collapse", "focus", "dilution")
+_RC: dict[Any, Any] = {
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7.5,
+    "legend.fontsize": 7,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "lines.linewidth": 1.3,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "attndyn",
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Context in which figures are made and saved in the project's style; restores what was set before."""
+    with rc_context(_RC):
+        yield
+
+
+def color(index: int) -> str:
+    """The palette's colour number `index`, starting over after the last."""
+    return PALETTE[index % len(PALETTE)]
+
+
+def weight_color(name: str) -> str:
+    """The colour of a weight, the same in every figure."""
+    return color(_WEIGHTS.get(name, 6))
+
+
+def token_colors(trajectory: xr.DataTree, labels: Iterable[Any]) -> dict[Any, str]:
+    """The tokens among `labels` to draw as curves, most frequent first, with their colours.
+
+    A token has the same colour in all figures of a trajectory: that of its rank by frequency.
+    """
+    tokens = trajectory.dataset["token"].values[frequent_tokens(trajectory, MAX_CURVES)].tolist()
+    present = set(labels)
+    return {token: color(rank) for rank, token in enumerate(tokens) if token in present}
+
+
+def stage_color(label: str) -> str:
+    """The colour of a stage, by the first word of its label (`focus`, `direction 2`)."""
+    word = label.replace("_", " ").split()[0] if label.strip() else ""
+    number = [int(part) for part in label.replace("_", " ").split() if part.isdigit()]
+    return color(_STAGES.index(word) if word in _STAGES else len(_STAGES) + sum(number))
+
+
+def math_label(name: str) -> str:
+    """A weight's name as Matplotlib's mathtext: `W_Q` as an italic W with its index."""
+    stem, _, index = name.partition("_")
+    return f"${stem}_{{{index}}}$" if stem and index.isalnum() else name
+
+
+def line_with_band(
+    ax: Axes, x: ArrayLike, values: xr.DataArray | ArrayLike, color: str, label: str, **line: Any
+) -> None:
+    """Curves over replicas: the median with its 10-90 % band, or every replica where there are one or two.
+
+    Args:
+        ax: the axes.
+        x: positions (record,).
+        values: (replica, record), or a labelled array of `replica` and one more dimension; NaN leaves gaps.
+        color: of line and band.
+        label: legend entry of the line.
+        **line: further properties of the line.
+    """
+    if isinstance(values, xr.DataArray):
+        values = values.transpose("replica", ...)
+    curves, x = np.atleast_2d(np.asarray(values, dtype=float)), np.asarray(x)
+    if len(x) == 1:
+        line.setdefault("marker", ".")  # a line of one point is invisible
+    if len(curves) <= 2:
+        for number, curve in enumerate(curves):
+            width = {} if len(curves) == 1 else {"linewidth": 0.8}
+            ax.plot(x, curve, color=color, label=label if number == 0 else "_", **width | line)
+        return
+    over_replicas = band(curves)
+    ax.fill_between(x, over_replicas.p10, over_replicas.p90, color=color, alpha=0.2, linewidth=0)
+    ax.plot(x, over_replicas.median, color=color, label=label, **line)
+
+
+def step_axis(ax: Axes, data: xr.Dataset | xr.DataArray) -> NDArray[np.float64]:
+    """Make `ax` an axis over training: positions (step,) of the records, in steps or, where known, time.
+
+    Axes so made are found again by `step_axes`.
+    """
+    timed = _has_time(data)
+    label_axes(ax, x="time" if timed else "step")
+    ax.set_label(STEP_AXIS)
+    ax.margins(x=0)
+    return np.asarray(data["time" if timed else "step"].values, dtype=float)
+
+
+def step_axes(figure: FigureBase) -> list[Axes]:
+    """The axes of a figure whose horizontal axis is training steps or time."""
+    return [ax for ax in _axes(figure) if ax.get_label() == STEP_AXIS]
+
+
+def spans_on_axis(
+    spans: Iterable[tuple[str, float, float]], data: xr.Dataset | xr.DataArray
+) -> list[tuple[str, float, float]]:
+    """Stage spans (label, start, end) in steps, in the unit of `step_axis` for the same `data`."""
+    if not _has_time(data):
+        return list(spans)
+    steps, times = data["step"].values, data["time"].values
+    return [(label, *np.interp([start, end], steps, times).tolist()) for label, start, end in spans]
+
+
+def shade_stages(ax: Axes, spans: Iterable[tuple[str, float, float]]) -> None:
+    """Tint the background of `ax` by stage, its limits unchanged.
+
+    Args:
+        ax: the axes.
+        spans: (label, start, end) in the unit of the horizontal axis; not-finite or empty ones are left out.
+    """
+    low, high = ax.get_xlim()
+    for label, start, end in spans:
+        start, end = max(start, low), min(end, high)
+        if start < end:
+            ax.axvspan(start, end, facecolor=stage_color(label), alpha=0.13, linewidth=0, zorder=0)
+    ax.set_xlim(low, high)
+
+
+def stage_handles(spans: Iterable[tuple[str, float, float]]) -> list[Patch]:
+    """One legend entry a stage, in the order of `spans`."""
+    labels = dict.fromkeys(label for label, _, _ in spans)
+    return [Patch(facecolor=stage_color(label), alpha=0.3, label=label) for label in labels]
+
+
+def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", units: str = "1") -> None:
+    """Labels of the axes that are given; `units` follow the vertical one in brackets unless they are `1`."""
+    if x:
+        ax.set_xlabel(x)
+    if y:
+        ax.set_ylabel(y if units in ("1", "") else f"{y} [{units}]")
+    if title:
+        ax.set_title(title, loc="left")
+
+
+def legend(figure: FigureBase, columns: int = 4) -> None:
+    """One legend for all axes of a figure, each label once, above them so that it covers no curve."""
+    entries: dict[str, Any] = {}
+    for ax in _axes(figure):
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    if entries:
+        figure.legend(
+            list(entries.values()),
+            list(entries),
+            loc="outside upper center",
+            ncols=min(columns, len(entries)),
+            handlelength=1.6,
+            columnspacing=1.2,
+        )
+
+
+def heatmap(
+    ax: Axes,
+    matrix: ArrayLike,
+    rows: Sequence[Any],
+    columns: Sequence[Any],
+    limits: tuple[float, float],
+    cmap: str,
+) -> AxesImage:
+    """A matrix (row, column) as squares, both axes named by token where there is room for the names."""
+    image = ax.imshow(np.asarray(matrix, float), vmin=limits[0], vmax=limits[1], cmap=cmap, aspect="equal")
+    for axis, names in ((ax.xaxis, columns), (ax.yaxis, rows)):
+        texts = [shorten(name) for name in names]
+        shown = range(0, len(texts), 1 + (len(texts) - 1) // 8)
+        axis.set_ticks(list(shown), [texts[index] for index in shown])
+    longest = max((len(shorten(name)) for name in columns), default=0)
+    ax.tick_params(length=0)
+    ax.tick_params(axis="x", labelrotation=90 if longest > 2 else 0)
+    ax.spines[:].set_visible(False)
+    return image
+
+
+def shorten(name: Any, width: int = 9) -> str:
+    """A token's name, cut to `width` characters and safe as a figure's text."""
+    text = str(name).replace("$", r"\$")
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def layer_heads(array: xr.DataArray, limit: int = MAX_PANELS) -> list[tuple[str, xr.DataArray]]:
+    """(title, array without layer and head) for at most `limit` heads, spread over the layers.
+
+    The title is empty where there is only one head in all.
+    """
+    stacked = [dim for dim in ("layer", "head") if dim in array.dims]
+    sizes = tuple(array.sizes[dim] for dim in stacked)
+    total = int(np.prod(sizes))
+    chosen = np.unique(np.linspace(0, total - 1, min(limit, total)).round().astype(int))
+    panels = []
+    for flat in chosen:
+        index = dict(zip(stacked, map(int, np.unravel_index(flat, sizes)), strict=True))
+        title = ", ".join(f"{dim} {number}" for dim, number in index.items()) if total > 1 else ""
+        panels.append((title, array.isel(index)))
+    return panels
+
+
+def panel_grid(figure: FigureBase, count: int, **options: Any) -> list[Axes]:
+    """`count` axes side by side, two a row from the third on; further `options` go to `subplots`."""
+    columns = min(count, 2)
+    rows = -(-count // columns)
+    axes = list(np.atleast_1d(figure.subplots(rows, columns, squeeze=False, **options).ravel()))
+    for ax in axes[count:]:
+        ax.remove()
+    return axes[:count]
+
+
+def _axes(figure: FigureBase) -> list[Axes]:
+    # declared by Figure and SubFigure, and by what they have in common as something else
+    return cast(list[Axes], figure.axes)
+
+
+def _has_time(data: xr.Dataset | xr.DataArray) -> bool:
+    # where the replicas' learning rates differ, so do their times, and only steps are common to them
+    return "time" in data.coords and data["time"].dims == ("step",)
