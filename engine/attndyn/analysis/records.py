@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -66,18 +66,27 @@ def frequencies(trajectory: xr.DataTree, array: xr.DataArray, dim: str) -> xr.Da
     return xr.DataArray(values, dims=("replica", dim), coords={dim: labels}, name="pi")
 
 
-def telling_records(path: xr.DataArray, count: int) -> NDArray[np.intp]:
-    """At most `count` record numbers spread evenly along the path that `path` takes, ends included.
+def telling_records(count: int, *paths: xr.DataArray) -> NDArray[np.intp]:
+    """At most `count` record numbers spread evenly along the path that quantities take, ends included.
 
-    Equal arc lengths rather than equal times: snapshots gather where the quantity changes. Records that are
-    not finite have no length. `path` has `step` and any other dimensions.
+    Equal arc lengths rather than equal times: snapshots gather where the quantities change. Moves from or to
+    a record that is not finite have no length. Every path has `step`, the same ones, and other dimensions.
     """
-    values = path.transpose("step", ...).values.reshape(path.sizes["step"], -1)
+    values = np.concatenate([_flat(path) for path in paths], axis=1)
     if len(values) <= count:
         return np.arange(len(values))
-    moves = np.linalg.norm(np.nan_to_num(np.diff(values.astype(np.float64), axis=0)), axis=1)
+    moves = np.linalg.norm(np.nan_to_num(np.diff(values, axis=0), posinf=0, neginf=0), axis=1)
     length = np.concatenate([[0.0], np.cumsum(moves)])
-    if length[-1] == 0:
-        return np.unique(np.linspace(0, len(values) - 1, count).round().astype(np.intp))
+    if length[-1] == 0:  # nothing moves
+        length = np.arange(len(values), dtype=float)
     goals = np.linspace(0, length[-1], count)
     return np.unique(np.abs(length[:, None] - goals).argmin(axis=0))
+
+
+def _flat(path: xr.DataArray) -> NDArray[np.float64]:
+    return path.transpose("step", ...).values.reshape(path.sizes["step"], -1).astype(np.float64)
+
+
+def nearest_records(steps: NDArray[np.integer], wanted: Sequence[int]) -> NDArray[np.intp]:
+    """The numbers of the records whose steps are nearest to those wanted, each once, ascending."""
+    return np.unique(np.abs(steps[:, None] - np.asarray(wanted)).argmin(axis=0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from attndyn.analysis.series import band
 # Okabe & Ito's palette, told apart with any colour vision; yellow, faint on white, comes last.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
-REFERENCE = {"color": "0.35", "linestyle": (0, (1, 1.5)), "linewidth": 0.9, "zorder": 1}
+REFERENCE: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 1.5)), "linewidth": 0.9, "zorder": 1}
 DIVERGING, SEQUENTIAL = "PuOr_r", "cividis"
 STEP_AXIS = "training step"
 MAX_CURVES, MAX_PANELS = 8, 4
@@ -57,9 +57,10 @@ def color(index: int) -> str:
     return PALETTE[index % len(PALETTE)]
 
 
-def weight_color(name: str) -> str:
-    """The colour of a weight, the same in every figure."""
-    return color(_WEIGHTS.get(name, 6))
+def weight_line(name: str) -> dict[str, Any]:
+    """Colour and dashes of a weight, the same in every figure; two curves that coincide both show."""
+    dashed = name in ("W_1", "W_K", "W_O")
+    return {"color": color(_WEIGHTS.get(name, 6)), "linestyle": DASHES[1 if dashed else 0]}
 
 
 def token_colors(trajectory: xr.DataTree, labels: Iterable[Any]) -> dict[Any, str]:
@@ -80,7 +81,7 @@ def stage_color(label: str) -> str:
 
 
 def math_label(name: str) -> str:
-    """A weight's name as Matplotlib's mathtext: `W_Q` as an italic W with its index."""
+    """A weight's name in Matplotlib's mathtext: `W_Q` becomes an italic W with an index."""
     stem, _, index = name.partition("_")
     return f"${stem}_{{{index}}}$" if stem and index.isalnum() else name
 
@@ -191,8 +192,8 @@ def legend(figure: FigureBase, columns: int = 4) -> None:
 def heatmap(
     ax: Axes,
     matrix: ArrayLike,
-    rows: Sequence[Any],
-    columns: Sequence[Any],
+    rows: Iterable[Any],
+    columns: Iterable[Any],
     limits: tuple[float, float],
     cmap: str,
 ) -> AxesImage:
@@ -207,6 +208,12 @@ def heatmap(
     ax.tick_params(axis="x", labelrotation=90 if longest > 2 else 0)
     ax.spines[:].set_visible(False)
     return image
+
+
+def title_snapshots(axes: Iterable[Axes], steps: Iterable[int]) -> None:
+    """Title a row of snapshots with their steps, saying so once."""
+    for number, (ax, step) in enumerate(zip(axes, steps, strict=True)):
+        label_axes(ax, title=f"{'step ' if number == 0 else ''}{int(step)}")
 
 
 def shorten(name: Any, width: int = 9) -> str:

@@ -64,13 +64,13 @@ class Condensation(Analyzer):
             for number, (_, curve) in enumerate(style.layer_heads(result[f"energy_share_{name}"])):
                 label = style.math_label(name) if number == 0 else "_"
                 x = style.step_axis(share, curve)
-                style.line_with_band(share, x, curve, style.weight_color(name), label)
+                style.line_with_band(share, x, curve, label=label, **style.weight_line(name))
         for name in _names(result, "alignment_"):
             curve = result[f"alignment_{name}"]
             label = f"{style.math_label(name)} on ${curve.attrs['symbol']}$"
             x = style.step_axis(alignment, curve)
-            style.line_with_band(alignment, x, curve, style.weight_color(name), label, ls=style.DASHES[1])
-        style.label_axes(share, y=r"$\sigma_1^2/\sum_k\sigma_k^2$")
+            style.line_with_band(alignment, x, curve, label=label, **style.weight_line(name))
+        style.label_axes(share, y=r"$\sigma_1^2\,/\,\Sigma_k\sigma_k^2$")
         style.label_axes(alignment, y="|cos|")
         for ax in (share, alignment):
             ax.set_ylim(0, 1.04)

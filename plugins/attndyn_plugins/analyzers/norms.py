@@ -1,0 +1,169 @@
+"""Sizes of token embeddings and output columns; when embeddings retract and when they grow again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from pydantic import Field
+
+from attndyn.analysis.analyzer import Analyzer
+from attndyn.analysis.records import describe, group, over_steps
+from attndyn.analysis.series import (
+    first_crossing,
+    last_crossing,
+    noise_level,
+    turning_points,
+    until_divergence,
+)
+from attndyn.analysis.spectra import Array
+from attndyn.registry import analyzer
+from attndyn.report import style
+from attndyn.spec.base import AnalyzerOptions
+
+ONSET = 0.1
+REGROWN = 0.5
+
+
+class Event(NamedTuple):
+    """One retraction of a norm: steps (NaN where not reached before the end) and sizes."""
+
+    retraction_start: float
+    trough_step: float
+    regrowth_step: float
+    peak_norm: float
+    trough_norm: float
+    depth: float
+
+
+EVENT = {
+    "retraction_start": ("step at which a tenth of the loss has happened", "step"),
+    "trough_step": ("step of the smallest norm", "step"),
+    "regrowth_step": ("step at which half of the loss is regained", "step"),
+    "peak_norm": ("embedding norm before the retraction", "1"),
+    "trough_norm": ("smallest embedding norm of the retraction", "1"),
+    "depth": ("loss of embedding norm relative to the preceding peak", "1"),
+}
+
+
+@analyzer("norms")
+class Norms(Analyzer):
+    """Norms of the rows of W_0 and the columns of W_1, and the retractions of every embedding."""
+
+    class Options(AnalyzerOptions):
+        """What counts as a retraction: a fall that stands out in size and above the noise."""
+
+        kind: Literal["norms"] = "norms"
+        min_depth: float = Field(
+            default=0.05,
+            gt=0,
+            lt=1,
+            description="smallest fall and rise, relative to the largest norm",
+        )
+        noise_factor: float = Field(
+            default=6, ge=0, description="smallest fall and rise, in standard deviations of the noise"
+        )
+
+    options: Norms.Options
+    requires = ("parameters",)
+    title = "Norms of token embeddings"
+
+    def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
+        """Norms over training and retraction events.
+
+        `embedding_norm(replica, step, token)`, `output_norm(replica, step, next_token)`. A retraction is a
+        peak of the embedding norm followed by a fall of at least the larger of the two thresholds in the
+        options; it ends at the lowest point before an equally clear rise. In order of time, padded with NaN:
+        `retraction_start(replica, token, event)`, where a tenth of the loss has happened (a long flat top has
+        no sharp peak), `trough_step`, `regrowth_step`, where half of the loss is regained before the next
+        retraction; `peak_norm`, `trough_norm`, `depth` = 1 - trough/peak. Of a retraction that is still
+        under way at the end, or at a divergence, `trough_step` and `regrowth_step` are NaN and the depth is
+        that reached so far.
+        """
+        parameters = group(trajectory, "parameters")
+        found = xr.Dataset()
+        for name, weight, what in (("embedding", "W_0", "row of W_0"), ("output", "W_1", "column of W_1")):
+            found.update(over_steps(partial(_norms, f"{name}_norm", what), parameters[weight]))
+        found.update(self._events(found["embedding_norm"].transpose("replica", "token", "step")))
+        return found
+
+    def _events(self, norms: xr.DataArray) -> xr.Dataset:
+        steps = norms["step"].values
+        events = [[self._of_curve(steps, curve) for curve in replica] for replica in norms.values]
+        longest = max((len(found) for replica in events for found in replica), default=0)
+        shape = (norms.sizes["replica"], norms.sizes["token"], max(longest, 1))
+        table = np.full((len(EVENT), *shape), np.nan)
+        for replica, tokens in enumerate(events):
+            for token, found in enumerate(tokens):
+                table[:, replica, token, : len(found)] = np.reshape(found, (-1, len(EVENT))).T
+        dims = ("replica", "token", "event")
+        return xr.Dataset(
+            {
+                name: describe(xr.DataArray(values, dims=dims), long_name, units=units)
+                for (name, (long_name, units)), values in zip(EVENT.items(), table, strict=True)
+            }
+        )
+
+    def _of_curve(self, steps: Array, curve: Array) -> list[Event]:
+        steps, curve = until_divergence(steps, curve)
+        if not len(curve):
+            return []
+        reversal = max(
+            self.options.min_depth * curve.max(), self.options.noise_factor * noise_level(steps, curve)
+        )
+        return retractions(steps, curve, reversal)
+
+    def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
+        """Norms of embeddings above, with the troughs of their retractions, and of output columns below."""
+        embedding, output = figure.subplots(2, 1, sharex=True)
+        _draw_norms(embedding, result["embedding_norm"], trajectory, "token")
+        _draw_norms(output, result["output_norm"], trajectory, "next_token")
+        style.label_axes(embedding, y=r"$|W_0[i,:]|$")
+        style.label_axes(output, y=r"$|W_1[:,i]|$")
+        embedding.set_xlabel("")
+        style.legend(figure)
+
+
+def retractions(steps: Array, curve: Array, reversal: float) -> list[Event]:
+    """Falls of a finite curve (record,) from a peak by at least `reversal`, in order of time."""
+    if reversal <= 0:
+        return []
+    turns = turning_points(steps, curve, reversal)
+    peaks = [turn for turn in turns if turn.kind == "max"]
+    troughs = [turn for turn in turns if turn.kind == "min"]
+    events = []
+    for number, peak in enumerate(peaks):
+        end = peaks[number + 1].step if number + 1 < len(peaks) else steps[-1]
+        within = (steps >= peak.step) & (steps <= end)
+        t, y = steps[within], curve[within]
+        lowest = int(y.argmin())
+        loss = peak.value - y[lowest]
+        fall = slice(0, lowest + 1)
+        reached = any(trough.step == t[lowest] for trough in troughs)
+        events.append(
+            Event(
+                retraction_start=last_crossing(t[fall], -y[fall], ONSET * loss - peak.value),
+                trough_step=float(t[lowest]) if reached else np.nan,
+                regrowth_step=first_crossing(t[lowest:], y[lowest:], peak.value - REGROWN * loss),
+                peak_norm=peak.value,
+                trough_norm=float(y[lowest]),
+                depth=float(loss / peak.value),
+            )
+        )
+    return events
+
+
+def _norms(name: str, what: str, block: xr.DataArray) -> xr.Dataset:
+    norms = (block.astype(np.float64) ** 2).sum("model", skipna=False) ** 0.5
+    return xr.Dataset({name: describe(norms, f"norm of the token's {what}", r"\|\cdot\|")})
+
+
+def _draw_norms(ax: Axes, norms: xr.DataArray, trajectory: xr.DataTree, dim: str) -> None:
+    x = style.step_axis(ax, norms)
+    for token, color in style.token_colors(trajectory, norms[dim].values.tolist()).items():
+        style.line_with_band(ax, x, norms.sel({dim: token}), color, style.shorten(token))
+    ax.set_ylim(bottom=0)
