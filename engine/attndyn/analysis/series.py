@@ -60,14 +60,14 @@ def noise_level(steps: Array, values: Array) -> float:
     return float(MAD_TO_STD * np.median(np.abs(values[1:-1] - predicted) / scale))
 
 
-def smooth(steps: Array, values: Array, width: float) -> Array:
-    """Mean of the curve over a window of `width` steps centred on each record, shape as `values`.
+def smooth(steps: Array, values: Array, width: float | Array) -> Array:
+    """Mean of the curve over a window of `width` steps (one, or one a record) centred on each record.
 
     The mean is that of the piecewise straight curve (an integral, not a sum over records), so it does not
     depend on the cadence. Near the ends the window shrinks symmetrically, which leaves a slope unbiased and
     the end records as they are.
     """
-    if width <= 0 or len(values) < 3:
+    if len(values) < 3:
         return np.array(values, float)
     half = np.minimum(width / 2, np.minimum(steps - steps[0], steps[-1] - steps))
     inside = half > 0
@@ -111,22 +111,30 @@ def turning_points(steps: Array, values: Array, reversal: float) -> list[Turn]:
 
 
 def hold_crossing(
-    steps: Array, values: Array, level: float, *, low: float | None = None, hold: float = 0.0
+    steps: Array,
+    values: Array,
+    level: float,
+    *,
+    low: float | None = None,
+    hold: float = 0.0,
+    hold_share: float = 0.0,
 ) -> float:
     """Step at which the signal rises through `level` and holds; NaN if it does not.
 
     It must be seen below `level` first: a signal that begins above it has crossed nothing. It holds if for
-    `hold` more steps it does not fall below `low` (default: `level`; hysteresis: `low` < `level`), and the
-    records must reach that far. The first rise that holds is taken. For a falling signal pass `-values` and
-    `-level`.
+    `hold` + `hold_share` × (the step of the crossing) more steps it does not fall below `low` (default:
+    `level`; hysteresis: `low` < `level`), and the records must reach that far. The first rise that holds is
+    taken. For a falling signal pass `-values`, `-level` and `-low`.
     """
     rises = _rises(values, level)
     if len(rises) == 0:
         return float("nan")
     at = _between(steps, values, level, rises)
-    falls = np.flatnonzero(values < (level if low is None else low))
-    lost = np.append(steps[falls], np.inf)[np.searchsorted(falls, rises)]
-    holds = (lost > at + hold) & (at + hold <= steps[-1])
+    low = level if low is None else low
+    falls = np.flatnonzero((values[1:] < low) & (values[:-1] >= low)) + 1
+    lost = np.append(_between(steps, values, low, falls), np.inf)[np.searchsorted(falls, rises)]
+    until = at + hold + hold_share * at
+    holds = (lost > until) & (until <= steps[-1])
     return float(at[np.argmax(holds)]) if holds.any() else float("nan")
 
 

@@ -1,0 +1,57 @@
+"""The stage of a run while it is going on, from the records as they come."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attndyn.analysis.series import Array
+from attndyn.analysis.stages import Signals, StageOptions, rank_one_share, separation
+from attndyn.analysis.timeline import current_stage
+
+
+class StageMonitor:
+    """Keeps the few numbers of each record that `current_stage` needs, for one replica and one head.
+
+    A record costs a few singular value decompositions once, and asking for the stage costs none.
+    """
+
+    def __init__(self, pi: NDArray[np.floating], options: StageOptions | None = None):
+        """`pi` are the stationary probabilities, shape (token,)."""
+        self.options = options or StageOptions()
+        self.order = np.argsort(-np.asarray(pi, float), kind="stable")
+        self.pi = np.asarray(pi, float)[self.order]
+        self.ranks = min(len(self.pi), self.options.tokens) - 1
+        self._parameters: list[tuple[float, float, float, float, Array]] = []
+        self._attention: list[tuple[float, Array]] = []
+
+    def add_parameters(
+        self,
+        step: int,
+        W_0: NDArray[np.floating],
+        W_1: NDArray[np.floating],
+        W_Q: NDArray[np.floating],
+        W_K: NDArray[np.floating],
+    ) -> None:
+        """A record of the parameters: W_0 (token, model), W_1 (model, next_token), W_Q, W_K (model, d_head)."""
+        of_W_0 = float(rank_one_share(W_0))
+        outer = min(of_W_0, float(rank_one_share(W_1)))
+        inner = min(float(rank_one_share(W_Q)), float(rank_one_share(W_K)))
+        apart = separation(np.asarray(W_0, float)[self.order], self.ranks)
+        self._parameters.append((float(step), outer, inner, 1 - of_W_0, apart))
+
+    def add_attention(self, step: int, attention: NDArray[np.floating]) -> None:
+        """A record of the attention map, (query, key)."""
+        self._attention.append((float(step), np.asarray(attention, float)[np.ix_(self.order, self.order)]))
+
+    @property
+    def stage(self) -> str:
+        """The stage reached so far, a few words."""
+        if not self._parameters or not self._attention:
+            return "condensation"
+        steps, outer, inner, spread, apart = (
+            np.asarray(column) for column in zip(*self._parameters, strict=True)
+        )
+        attention_steps, attention = (np.asarray(column) for column in zip(*self._attention, strict=True))
+        found = Signals(steps, outer, inner, spread, apart, attention_steps, attention, self.pi)
+        return current_stage(found, self.options)
