@@ -1,18 +1,61 @@
-"""What every section of a spec has in common."""
+"""What every section of a spec has in common, and the options common to all plugins of a kind."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+Path = tuple[str | int, ...]
+"""Place in a spec or a section: keys and list indices, outermost first."""
+
+Vector = Annotated[tuple[float, ...], Field(strict=False)]
+"""A list of numbers, kept as a tuple so that a section stays immutable and hashable."""
+
+Matrix = Annotated[tuple[Vector, ...], Field(strict=False)]
+"""A list of rows of numbers."""
+
+
+class Flaw(NamedTuple):
+    """Something wrong that no single field can see.
+
+    Attributes:
+        path: place of the offending value, relative to the section that reports it.
+        message: what was found and what is allowed.
+        at_key: the key is to blame, not its value.
+        also: other places involved; if an override is among them, the problem is laid to that.
+    """
+
+    path: Path
+    message: str
+    at_key: bool = False
+    also: tuple[Path, ...] = ()
 
 
 class Section(BaseModel):
-    """A strict, immutable section of a spec: unknown keys, wrong types, NaN and infinity are errors."""
+    """A strict, immutable section of a spec: unknown keys, wrong types, NaN and infinity are errors.
+
+    Give fields only a type, bounds and a description; put what relates several fields in `flaws`, which keeps
+    the place of each problem where a validator that raises would lose it.
+    """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False, validate_default=True
     )
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Problems across the fields, asked for once each field is valid by itself; none by default."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _refuse_flaws(self) -> Self:
+        found = list(self.flaws())
+        if found:
+            summary = "; ".join(flaw.message for flaw in found)
+            raise PydanticCustomError("flaws", "{summary}", {"summary": summary, "flaws": found})
+        return self
 
 
 class Varies:
@@ -25,21 +68,32 @@ class Varies:
 class DataOptions(Section):
     """Options common to all data sources; a source's `Options` class inherits from it and fixes `kind`."""
 
-    kind: str
+    kind: str = Field(description="name of the data source")
+    regime: Literal["sampled", "population"] = Field(
+        default="sampled", description="finite batches of finite contexts, or the exact infinite limit"
+    )
+    n_ctx: int = Field(default=64, ge=1, le=2**20, description="tokens in a context")
+    batch: int = Field(default=1000, ge=1, le=2**24, description="contexts in a step")
+
+    @property
+    def d_vocab(self) -> int:
+        """Number of tokens."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its d_vocab")
 
 
 class NormalInit(Section):
     """Independent normals of standard deviation `std`, or `d_model ** width_power`; ε = 1/m² by default."""
 
-    kind: Literal["normal"] = "normal"
-    std: Annotated[float | None, Varies(), Field(ge=0)] = None
-    width_power: Annotated[float | None, Varies()] = None
+    kind: Literal["normal"] = Field(default="normal", description="distribution of the initial parameters")
+    std: Annotated[float | None, Varies()] = Field(default=None, ge=0, description="standard deviation ε")
+    width_power: Annotated[float | None, Varies()] = Field(
+        default=None, ge=-64, le=64, description="exponent of d_model that gives ε; -2 if std is not given"
+    )
 
-    @model_validator(mode="after")
-    def _one_scale(self) -> NormalInit:
+    def flaws(self) -> Iterator[Flaw]:
+        """Refuse two answers to one question."""
         if self.std is not None and self.width_power is not None:
-            raise ValueError("give std or width_power, not both")
-        return self
+            yield Flaw(("width_power",), "give std or width_power, not both")
 
     def scale(self, d_model: int) -> float:
         """Standard deviation ε of the initial parameters."""
@@ -51,15 +105,15 @@ class NormalInit(Section):
 class ModelOptions(Section):
     """Options common to all architectures; an architecture's `Options` class inherits from it."""
 
-    architecture: str
-    d_model: int = Field(ge=1, le=65536)
-    init: NormalInit = NormalInit()
+    architecture: str = Field(description="name of the architecture")
+    d_model: int = Field(ge=1, le=65536, description="embedding width m")
+    init: NormalInit = Field(default=NormalInit(), description="distribution of the initial parameters")
 
 
 class Schedule(Section):
     """Factor of `lr` over the steps: constant, warm-up, or cosine decay after a warm-up."""
 
-    kind: Literal["constant", "warmup", "cosine"] = "constant"
+    kind: Literal["constant", "warmup", "cosine"] = Field(default="constant", description="shape")
     warmup: int = Field(default=0, ge=0, description="steps of linear rise from 0")
     final: float = Field(default=0.0, ge=0, le=1, description="cosine: factor reached at the last step")
 
@@ -67,32 +121,33 @@ class Schedule(Section):
 class OptimizerOptions(Section):
     """Options common to all optimizers; an optimizer's `Options` class inherits from it and fixes `kind`."""
 
-    kind: str
+    kind: str = Field(description="name of the optimizer")
 
 
 class SteppedOptions(OptimizerOptions):
     """Options common to all optimizers that take discrete steps of a learning rate."""
 
-    lr: Annotated[float, Varies(), Field(gt=0)]
-    schedule: Schedule = Schedule()
+    lr: Annotated[float, Varies()] = Field(gt=0, description="learning rate")
+    schedule: Schedule = Field(default=Schedule(), description="factor of lr over the steps")
 
 
 class ProbeOptions(Section):
     """When a probe records: every so many steps, at listed steps, or at `count` log-spaced steps."""
 
-    every: int | None = Field(default=None, ge=1)
-    steps: list[int] | None = Field(default=None, min_length=1)
-    count: int | None = Field(default=None, ge=2)
+    every: int | None = Field(default=None, ge=1, description="steps from one record to the next")
+    steps: list[Annotated[int, Field(ge=0)]] | None = Field(
+        default=None, min_length=1, description="the steps to record, each from 0 to training.steps"
+    )
+    count: int | None = Field(default=None, ge=2, description="number of log-spaced steps to record")
 
-    @model_validator(mode="after")
-    def _one_cadence(self) -> ProbeOptions:
+    def flaws(self) -> Iterator[Flaw]:
+        """Refuse no cadence and several."""
         given = [k for k in ("every", "steps", "count") if getattr(self, k) is not None]
         if len(given) != 1:
-            raise ValueError(f"give exactly one of every, steps, count; found {', '.join(given) or 'none'}")
-        return self
+            yield Flaw((), f"give exactly one of every, steps, count; found {', '.join(given) or 'none'}")
 
 
 class AnalyzerOptions(Section):
     """Options common to all analyzers; an analyzer's `Options` class inherits from it and fixes `kind`."""
 
-    kind: str
+    kind: str = Field(description="name of the analyzer")

@@ -1,0 +1,1 @@
+"""Stationary distributions, chains and the weighted contexts drawn from them."""

@@ -1,0 +1,114 @@
+"""What must hold between the sections of a spec; each check names, as parameters, the sections it reads."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attndyn import registry
+from attndyn.spec.base import (
+    AnalyzerOptions,
+    DataOptions,
+    Flaw,
+    ModelOptions,
+    OptimizerOptions,
+    ProbeOptions,
+    SteppedOptions,
+)
+
+if TYPE_CHECKING:
+    from attndyn.spec.sections import ReplicaOptions, Training
+
+MAX_ENTRIES = 10**9
+"""Most entries of any one array a spec may ask for: 8 GB in float64, so a typo does not fill a machine."""
+
+
+def across_sections(sections: Mapping[str, Any]) -> Iterator[Flaw]:
+    """Problems between the sections given; a check that reads others too is left out."""
+    for check in CHECKS:
+        names = inspect.signature(check).parameters
+        if all(name in sections for name in names):
+            yield from check(**{name: sections[name] for name in names})
+
+
+def analyzers_differ(analyzers: list[AnalyzerOptions]) -> Iterator[Flaw]:
+    """Results are filed by the analyzer's name, so each may be asked for once."""
+    kinds = [options.kind for options in analyzers]
+    for index, kind in enumerate(kinds):
+        if kind in kinds[:index]:
+            yield Flaw(("analyzers", index), f"the analyzer '{kind}' is given twice")
+
+
+def analyzers_have_probes(
+    analyzers: list[AnalyzerOptions], probes: dict[str, ProbeOptions]
+) -> Iterator[Flaw]:
+    """An analyzer reads what probes recorded."""
+    for index, options in enumerate(analyzers):
+        required = registry.get("analyzer", options.kind).requires
+        missing = [name for name in required if name not in probes]
+        if missing:
+            needs = ", ".join(missing)
+            message = f"'{options.kind}' needs the probe {needs}, which is not among probes"
+            yield Flaw(("analyzers", index), message, also=(("probes",),))
+
+
+def time_fits_optimizer(optimizer: OptimizerOptions, training: Training) -> Iterator[Flaw]:
+    """Continuous optimizers integrate up to a time; those that take steps have none."""
+    place, kind = ("training", "time"), optimizer.kind
+    if isinstance(optimizer, SteppedOptions):
+        if training.time is not None:
+            yield Flaw(place, f"'{kind}' takes steps; only flow has a time", also=(("optimizer", "kind"),))
+    elif training.time is None:
+        yield Flaw(place, f"is missing; '{kind}' needs the time to integrate", also=(("optimizer", "kind"),))
+
+
+def flow_needs_population(data: DataOptions, optimizer: OptimizerOptions) -> Iterator[Flaw]:
+    """An ODE has no draws; only the population loss is a fixed function of the parameters."""
+    if data.regime != "population" and not isinstance(optimizer, SteppedOptions):
+        message = f"found '{data.regime}'; the optimizer '{optimizer.kind}' needs 'population'"
+        yield Flaw(("data", "regime"), message, also=(("optimizer", "kind"),))
+
+
+def representation_is_exact(data: DataOptions, representation: str) -> Iterator[Flaw]:
+    """Counts and positions hold finite contexts exactly, population the infinite limit."""
+    exact = ["auto", "population"] if data.regime == "population" else ["auto", "positions", "counts"]
+    if representation not in exact:
+        message = f"found '{representation}', inexact for regime '{data.regime}'; allowed: {', '.join(exact)}"
+        yield Flaw(("representation",), message, also=(("data", "regime"),))
+
+
+def probe_steps_are_run(probes: dict[str, ProbeOptions], training: Training) -> Iterator[Flaw]:
+    """A probe can record the states before each update and the final one."""
+    for name, options in probes.items():
+        for index, step in enumerate(options.steps or ()):
+            if step > training.steps:
+                message = f"found step {step}; allowed: 0 to {training.steps} (training.steps)"
+                yield Flaw(("probes", name, "steps", index), message, also=(("training", "steps"),))
+
+
+def arrays_fit(data: DataOptions, model: ModelOptions, replicas: ReplicaOptions) -> Iterator[Flaw]:
+    """Bound the largest arrays: the tokens of a step and the square matrices of a model and a chain."""
+    count = replicas.count()
+    sizes = {
+        ("data", "batch"): (data.batch * data.n_ctx, "batch × n_ctx"),
+        ("model", "d_model"): (model.d_model * max(model.d_model, data.d_vocab), "d_model × widest"),
+        ("data",): (data.d_vocab**2, "d_vocab²"),
+    }
+    if data.regime == "population":
+        del sizes["data", "batch"]
+    for path, (size, product) in sizes.items():
+        if size * count > MAX_ENTRIES:
+            message = f"{product} × {count} replicas = {size * count:.3g} entries; at most {MAX_ENTRIES:.0e}"
+            yield Flaw(path, message, also=(("replicas",),))
+
+
+CHECKS = (
+    analyzers_differ,
+    analyzers_have_probes,
+    time_fits_optimizer,
+    flow_needs_population,
+    representation_is_exact,
+    probe_steps_are_run,
+    arrays_fit,
+)

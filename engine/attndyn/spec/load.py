@@ -1,0 +1,171 @@
+"""From text to a `Spec`, or to every problem it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from attndyn import registry
+from attndyn.errors import PluginError
+from attndyn.spec import checks
+from attndyn.spec.base import Flaw, Path, Section
+from attndyn.spec.overrides import AFTER_THE_FILE, apply_overrides
+from attndyn.spec.problems import translate, unknown
+from attndyn.spec.sections import DEFAULT_PROBES, Header, ReplicaOptions, Spec, Training
+from attndyn.spec.source import Findings, Node, read_file, read_yaml
+from attndyn.spec.words import describe, printable, shorten
+
+AnySection = TypeVar("AnySection", bound=Section)
+
+
+def load_spec(path: str | FilePath, overrides: Sequence[str] = ()) -> Spec:
+    """The spec in a file, with `path=value` overrides put in.
+
+    Raises:
+        SpecError: listing every problem found, each with its file, line and column.
+    """
+    return parse_spec(read_file(path), printable(str(path)), overrides)
+
+
+def parse_spec(text: str, source: str = "<string>", overrides: Sequence[str] = ()) -> Spec:
+    """The spec in `text`; `source` names it in messages.
+
+    Raises:
+        SpecError: listing every problem found.
+    """
+    findings = Findings()
+    root = read_yaml(text, source, findings)
+    if root is not None and not isinstance(root.value, dict):
+        findings.add(root.origin, (), f"a spec is a mapping, found {describe(root.plain())}")
+        root = None
+    if root is None:
+        raise findings.error()
+    root = apply_overrides(root, overrides, findings)
+    spec = _Assembly(root, findings).spec()
+    if spec is None or findings:
+        raise findings.error()
+    return spec
+
+
+class _Assembly:
+    """Validates section by section, so that a flaw in one does not hide those of the others."""
+
+    def __init__(self, root: Node, findings: Findings):
+        self.root = root
+        self.raw: dict[str, Any] = root.plain()
+        self.findings = findings
+        self.sections: dict[str, Any] = {}
+
+    def spec(self) -> Spec | None:
+        """The whole; None if a problem was found."""
+        self.header()
+        self.own("training", Training)
+        self.own("replicas", ReplicaOptions)
+        self.keep("data", self.plugin("data", "kind", ("data",), self.raw.get("data")))
+        self.keep("model", self.plugin("architecture", "architecture", ("model",), self.raw.get("model")))
+        self.keep("optimizer", self.plugin("optimizer", "kind", ("optimizer",), self.raw.get("optimizer")))
+        self.probes(self.raw.get("probes", DEFAULT_PROBES))
+        self.analyzers(self.raw.get("analyzers", []))
+        if len(self.sections) == len(Spec.model_fields):
+            return self.validate(Spec, self.sections, ())
+        for flaw in checks.across_sections(self.sections):
+            self.report(flaw)
+        return None
+
+    def header(self) -> None:
+        """The plain fields at the top, and unknown keys among them."""
+        plugged = Spec.model_fields.keys() - Header.model_fields.keys()
+        header = self.validate(Header, {k: v for k, v in self.raw.items() if k not in plugged}, (), Spec)
+        if header is not None:
+            self.sections.update({name: getattr(header, name) for name in Header.model_fields})
+        for name in ("data", "model", "optimizer", "training"):
+            if name not in self.raw:
+                self.report(Flaw((name,), "is missing; this section is required"))
+
+    def own(self, name: str, section: type[Section]) -> None:
+        """A section of the engine's own."""
+        if name in self.raw or not Spec.model_fields[name].is_required():
+            self.keep(name, self.validate(section, self.raw.get(name, {}), (name,)))
+
+    def probes(self, raw: Any) -> None:
+        """The mapping from a probe's name to its options."""
+        if not isinstance(raw, Mapping):
+            self.report(Flaw(("probes",), f"found {describe(raw)}; a mapping is needed"))
+            return
+        found: dict[str, Any] = {}
+        for name, options in raw.items():
+            place: Path = ("probes", name)
+            if name in registry.names("probe"):
+                plugin = self.options("probe", name, Flaw(place, "", at_key=True))
+                found[name] = plugin and self.validate(plugin, options, place)
+            else:
+                allowed = registry.nearest(shorten(name), registry.names("probe"))
+                self.report(Flaw(place, f"unknown probe; {allowed}", at_key=True))
+                found[name] = None
+        self.keep("probes", None if None in found.values() else found)
+
+    def analyzers(self, raw: Any) -> None:
+        """The list of analyzers, each a name or a mapping with `kind` and options."""
+        if not isinstance(raw, list):
+            self.report(Flaw(("analyzers",), f"found {describe(raw)}; a list is needed"))
+            return
+        found: list[Section | None] = []
+        for index, item in enumerate(raw):
+            if isinstance(item, str) and item not in registry.names("analyzer"):
+                self.report(Flaw(("analyzers", index), unknown(item, registry.names("analyzer"))))
+                found.append(None)
+            else:
+                options = {"kind": item} if isinstance(item, str) else item
+                found.append(self.plugin("analyzer", "kind", ("analyzers", index), options))
+        self.keep("analyzers", None if None in found else found)
+
+    def plugin(self, kind: str, tag: str, place: Path, raw: Any) -> Section | None:
+        """A section whose class is that of the plugin named under `tag`."""
+        if place[0] not in self.raw:
+            return None
+        if not isinstance(raw, dict):
+            self.report(Flaw(place, f"found {describe(raw)}; a mapping is needed"))
+            return None
+        if tag not in raw:
+            self.report(Flaw((*place, tag), f"is missing; allowed: {', '.join(registry.names(kind))}"))
+            return None
+        name = raw[tag]
+        if name not in registry.names(kind):
+            self.report(Flaw((*place, tag), unknown(name, registry.names(kind))))
+            return None
+        options = self.options(kind, name, Flaw((*place, tag), ""))
+        return None if options is None else self.validate(options, raw, place)
+
+    def options(self, kind: str, name: str, blame: Flaw) -> type[Section] | None:
+        """The options class of a plugin; None, with the reason reported, if it cannot be loaded."""
+        try:
+            options: type[Section] = registry.get(kind, name).Options
+        except PluginError as error:
+            self.report(blame._replace(message=printable(" ".join(str(error).split()))))
+            return None
+        return options
+
+    def validate(
+        self, section: type[AnySection], raw: Any, place: Path, shown: type[Section] | None = None
+    ) -> AnySection | None:
+        """`raw` as a section; None, with the reasons reported, if it is not."""
+        try:
+            return section.model_validate(raw)
+        except ValidationError as error:
+            for flaw in translate(error, shown or section):
+                self.report(flaw._replace(path=(*place, *flaw.path)))
+            return None
+
+    def keep(self, name: str, value: Any) -> None:
+        """Note a valid section."""
+        if value is not None:
+            self.sections[name] = value
+
+    def report(self, flaw: Flaw) -> None:
+        """Lay a flaw to the override involved in it, else to its place in the file."""
+        origins = [self.root.origin_of(flaw.path, flaw.at_key), *map(self.root.origin_of, flaw.also)]
+        guilty = next((o for o in origins if o.order[0] == AFTER_THE_FILE), origins[0])
+        self.findings.add(guilty, flaw.path, flaw.message)

@@ -1,0 +1,111 @@
+"""The sections that are the engine's own, and the whole spec."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SerializeAsAny
+
+from attndyn.spec import checks
+from attndyn.spec.base import (
+    AnalyzerOptions,
+    DataOptions,
+    Flaw,
+    ModelOptions,
+    OptimizerOptions,
+    ProbeOptions,
+    Section,
+)
+from attndyn.spec.canonical import to_yaml
+from attndyn.spec.replicas import MAX_REPLICAS, Replicas, expand, replica_flaws
+
+DEFAULT_PROBES = {"loss": {"every": 1}, "attention": {"every": 10}, "parameters": {"every": 50}}
+
+
+class Training(Section):
+    """How long to train, and in what arithmetic."""
+
+    steps: int = Field(
+        ge=1, le=10**9, description="number of updates; with flow, of equal output intervals of `time`"
+    )
+    time: float | None = Field(default=None, gt=0, description="flow only: how long to integrate")
+    dtype: Literal["float64", "float32"] = Field(default="float64", description="arithmetic of the run")
+    loss_positions: Literal["last", "all"] = Field(
+        default="last", description="positions of a context whose next token is predicted"
+    )
+    max_loss: float = Field(default=1e4, gt=0, description="nats; a replica above it has diverged")
+
+
+class ReplicaOptions(Section):
+    """Which replicas run side by side: seeds, and values of the spec that differ between them."""
+
+    seeds: int = Field(default=1, ge=1, le=MAX_REPLICAS, description="number of seeds")
+    base_seed: int = Field(default=0, ge=0, lt=2**32, description="the first seed; the others follow it")
+    vary: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default={}, description="paths in the spec, such as optimizer.lr, each with a list of values"
+    )
+    combine: Literal["grid", "zip"] = Field(
+        default="grid", description="grid: every combination, first path outermost; zip: value by value"
+    )
+
+    def count(self) -> int:
+        """Number of replicas."""
+        lengths = [len(values) for values in self.vary.values()] or [1]
+        return self.seeds * (math.prod(lengths) if self.combine == "grid" else max(lengths))
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Seeds are 32-bit numbers, the last one too."""
+        if self.base_seed + self.seeds > 2**32:
+            yield Flaw(
+                ("base_seed",), f"the last seed is {self.base_seed + self.seeds - 1}; at most {2**32 - 1}"
+            )
+
+
+class Header(Section):
+    """What stands at the top of a spec beside its sections."""
+
+    name: str = Field(
+        max_length=100,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="name of the experiment and of its directory",
+    )
+    description: str = Field(default="", description="what it shows: the claim, the figure")
+    representation: Literal["auto", "positions", "counts", "population"] = Field(
+        default="auto", description="how contexts are held; auto takes the cheapest exact one"
+    )
+    expect: list[dict[str, Any]] = Field(default=[], description="what must hold of the results")
+
+
+class Spec(Header):
+    """A valid spec: every default filled in, every plugin's options of that plugin's own class."""
+
+    data: SerializeAsAny[DataOptions] = Field(description="where contexts come from")
+    model: SerializeAsAny[ModelOptions] = Field(description="the architecture")
+    optimizer: SerializeAsAny[OptimizerOptions] = Field(description="how parameters are updated")
+    training: Training = Field(description="how long to train, and in what arithmetic")
+    replicas: ReplicaOptions = Field(default=ReplicaOptions(), description="what runs side by side")
+    probes: dict[str, SerializeAsAny[ProbeOptions]] = Field(description="what is recorded, and when")
+    analyzers: list[SerializeAsAny[AnalyzerOptions]] = Field(
+        default=[], description="what is computed from the record"
+    )
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Problems across sections, and in the values that vary."""
+        found = list(checks.across_sections({name: getattr(self, name) for name in type(self).model_fields}))
+        yield from found or replica_flaws(self)
+
+    def to_yaml(self) -> str:
+        """Canonical text, which loads back to an equal spec."""
+        return to_yaml(self.model_dump(mode="json"))
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal SHA-256 of the canonical text."""
+        return hashlib.sha256(self.to_yaml().encode()).hexdigest()
+
+    def replicas_expanded(self) -> Replicas:
+        """The replicas of this spec, combination by combination, seeds innermost."""
+        return expand(self)
