@@ -1,0 +1,113 @@
+"""NumPy: the default backend. Overrides what the step spends its time on with in-place forms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attndyn.backend.base import Backend
+
+# up to this many columns a product with a one-hot matrix beats fancy indexing (measured: 3 to 5 times at 4)
+_ONE_HOT_LIMIT = 32
+
+
+class NumpyBackend(Backend):
+    """Arrays in main memory."""
+
+    name = "numpy"
+
+    def __init__(self, dtype: str = "float64"):
+        super().__init__(np, dtype)
+
+    def weighted_softmax(self, scores: np.ndarray, log_weights: np.ndarray, axis: int) -> np.ndarray:
+        """See `Backend.weighted_softmax`."""
+        result = scores + log_weights
+        result -= result.max(axis=axis, keepdims=True)
+        np.exp(result, out=result)
+        result /= result.sum(axis=axis, keepdims=True)
+        return result
+
+    def softmax_backward(
+        self, probabilities: np.ndarray, d_probabilities: np.ndarray, axis: int
+    ) -> np.ndarray:
+        """See `Backend.softmax_backward`."""
+        result = probabilities * d_probabilities
+        mean = result.sum(axis=axis, keepdims=True)
+        np.subtract(d_probabilities, mean, out=result)
+        result *= probabilities
+        return result
+
+    def take_columns(self, table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """See `Backend.take_columns`."""
+        if table.shape[2] > _ONE_HOT_LIMIT:
+            return super().take_columns(table, index)
+        return table @ _one_hot(index, table.shape[2], table.dtype)
+
+    def add_columns(self, values: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
+        """See `Backend.add_columns`."""
+        if n > _ONE_HOT_LIMIT:
+            return super().add_columns(values, index, n)
+        return values @ _one_hot(index, n, values.dtype).transpose(0, 2, 1)
+
+    def cross_entropy(
+        self, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `Backend.cross_entropy`."""
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        if targets.ndim == 2:
+            if logits.shape[1] > _ONE_HOT_LIMIT:
+                return _cross_entropy_of_tokens(shifted, targets, weights)
+            targets = _one_hot(targets, logits.shape[1], logits.dtype)
+        at_target = np.einsum("rvs,rvs->rs", targets, shifted)
+        gradient = np.exp(shifted, out=shifted)
+        total = gradient.sum(axis=1)
+        gradient /= total[:, None, :]
+        gradient -= targets
+        gradient *= weights[:, None, :]
+        return (weights * (np.log(total) - at_target)).sum(axis=1), gradient
+
+    def adam_update(
+        self,
+        parameters: np.ndarray,
+        gradients: np.ndarray,
+        first: np.ndarray,
+        second: np.ndarray,
+        rate: np.ndarray,
+        beta1: np.ndarray,
+        beta2: np.ndarray,
+        eps: np.ndarray,
+        correction1: np.ndarray,
+        correction2: np.ndarray,
+    ) -> None:
+        """See `Backend.adam_update`."""
+        scratch = gradients * (1 - beta1)
+        first *= beta1
+        first += scratch
+        np.multiply(gradients, gradients, out=scratch)
+        scratch *= 1 - beta2
+        second *= beta2
+        second += scratch
+        np.divide(second, correction2, out=scratch)
+        np.sqrt(scratch, out=scratch)
+        scratch += eps
+        np.divide(first, scratch, out=scratch)
+        scratch *= rate / correction1
+        parameters -= scratch
+
+
+def _one_hot(index: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
+    """`index (R, S)` as columns `(R, n, S)` of zeros and a one."""
+    return (index[:, None, :] == np.arange(n, dtype=index.dtype)[:, None]).astype(dtype)
+
+
+def _cross_entropy_of_tokens(
+    shifted: np.ndarray, targets: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cross-entropy for a large vocabulary: the one-hot targets are never formed."""
+    weights = np.broadcast_to(weights, targets.shape)
+    where = targets[:, None, :].astype(np.intp)
+    at_target = np.take_along_axis(shifted, where, axis=1)[:, 0]
+    gradient = np.exp(shifted, out=shifted)
+    total = gradient.sum(axis=1)
+    gradient *= (weights / total)[:, None, :]
+    np.put_along_axis(gradient, where, np.take_along_axis(gradient, where, 1) - weights[:, None], axis=1)
+    return (weights * (np.log(total) - at_target)).sum(axis=1), gradient

@@ -1,0 +1,195 @@
+"""`attndyn` and its commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attndyn import __version__
+from attndyn.errors import AttndynError
+
+DIVERGED, INTERRUPTED, USAGE = 3, 130, 2
+
+app = typer.Typer(
+    name="attndyn",
+    help="Simulate, from a YAML spec, how attention learns.",
+    epilog="First run:  attndyn run specs/paper/figure2.yaml",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+SpecPath = Annotated[Path, typer.Argument(metavar="SPEC", help="a spec, as YAML", show_default=False)]
+RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="a run's directory", show_default=False)]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="PATH=VALUE", help="change the spec, e.g. --set model.d_model=32", show_default=False
+    ),
+]
+
+
+def main() -> None:
+    """Entry point: a user's mistake is one clear message and an exit code, never a traceback."""
+    try:
+        app()
+    except AttndynError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # the reader of a pipe has gone, e.g. `attndyn schema | head`
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"attndyn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version and exit")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog="Example:  attndyn run specs/paper/figure2.yaml --set replicas.seeds=8 --out results")
+def run(
+    spec: Annotated[
+        Path | None, typer.Argument(metavar="SPEC", help="a spec, as YAML", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="where runs are kept")] = Path("outputs"),
+    overrides: Overrides = None,
+    backend: Annotated[str, typer.Option(help="auto, numpy or cupy")] = "auto",
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="go on with an interrupted run", show_default=False)
+    ] = None,
+    analyze: Annotated[bool, typer.Option(help="run the spec's analyzers when it is done")] = True,
+) -> None:
+    """Run a spec; the last line printed is the run's directory.
+
+    Exit codes: 0 done; 2 a bad spec or usage; 3 the run diverged (what was computed is kept);
+    130 interrupted (ditto; go on with --resume).
+    """
+    from attndyn import runs
+    from attndyn.cli.progress import Progress, announce
+    from attndyn.spec import load_spec
+
+    if spec is None and resume is None:
+        _usage("give a SPEC to run, or --resume RUN")
+    if spec is None and overrides:
+        _usage("--set changes a SPEC; a resumed run keeps its own")
+    loaded = runs.open_run(resume).spec if spec is None and resume else load_spec(spec or "", overrides or ())
+    with Progress() as progress:
+        result = runs.run(loaded, out, backend, resume, sinks=[progress])
+    status = result.status
+    if analyze and status["state"] != "interrupted" and result.spec.analyzers:
+        with announce("analyzing"):
+            result.analyze()
+    _report_state(status, result.directory)
+    print(result.directory)
+    raise typer.Exit({"diverged": DIVERGED, "interrupted": INTERRUPTED}.get(status["state"], 0))
+
+
+@app.command(epilog="Example:  attndyn validate specs/*.yaml")
+def validate(
+    specs: Annotated[
+        list[Path], typer.Argument(metavar="SPEC...", help="specs, as YAML", show_default=False)
+    ],
+    overrides: Overrides = None,
+) -> None:
+    """Check specs without running them; every problem is listed with its place."""
+    from attndyn.spec import load_spec
+
+    failed = False
+    for path in specs:
+        try:
+            load_spec(path, overrides or ())
+        except AttndynError as error:
+            failed = True
+            print(error, file=sys.stderr)
+        else:
+            print(f"{path}: valid")
+    raise typer.Exit(USAGE if failed else 0)
+
+
+@app.command(epilog="Example:  attndyn schema > attndyn.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of specs, for an editor's completion and checks."""
+    from attndyn.spec import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+
+
+@app.command(epilog="Example:  attndyn plugins")
+def plugins() -> None:
+    """List the plugins there are: kind, name, and where each comes from."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from attndyn import registry
+
+    table = Table("kind", "name", "from", box=None)
+    for kind in registry.KINDS:
+        for name in registry.names(kind):
+            table.add_row(kind, name, registry.origin(kind, name))
+    Console(soft_wrap=True).print(table)
+
+
+@app.command(epilog="Example:  attndyn analyze outputs/figure2/20261130-101500-1a2b3c4d stages norms")
+def analyze(
+    run: RunPath,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="analyzers; default: the spec's")
+    ] = None,
+) -> None:
+    """Run analyzers on a run; the last line printed is the file with their results."""
+    from attndyn import runs
+    from attndyn.cli.progress import announce
+
+    opened = runs.open_run(run)
+    with announce("analyzing"):
+        opened.analyze(names or None)
+    print(opened.directory / runs.ANALYSIS)
+
+
+@app.command(epilog="Example:  attndyn report outputs/figure2/20261130-101500-1a2b3c4d")
+def report(run: RunPath) -> None:
+    """Write a run's figures and its report.html; the last line printed is the report."""
+    from attndyn import runs
+    from attndyn.cli.progress import announce
+    from attndyn.report import write_report
+
+    with announce("drawing"):
+        path = write_report(runs.open_run(run))
+    print(path)
+
+
+def _report_state(status: dict[str, Any], directory: Path) -> None:
+    if status["state"] == "interrupted":
+        print(
+            f"interrupted at step {status['step']} of {status['steps']}; "
+            f"go on with: attndyn run --resume {directory}",
+            file=sys.stderr,
+        )
+    for lost in status["diverged"]:
+        print(
+            f"replica {lost['replica']} (seed {lost['seed']}) diverged at step {lost['step']}; "
+            "what was computed is kept",
+            file=sys.stderr,
+        )
+
+
+def _usage(message: str) -> None:
+    print(message, file=sys.stderr)
+    raise typer.Exit(USAGE)

@@ -1,0 +1,93 @@
+"""Progress on the terminal; nothing where the output is not one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from attndyn.backend import Array
+from attndyn.simulation import Outcome, Simulation
+
+REFRESH_SECONDS = 0.2
+
+
+class Progress:
+    """A sink that shows a bar with the loss, the stage of the first replica, and the time left."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._shown = console.is_terminal
+        self._bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]}  {task.fields[stage]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not self._shown,
+        )
+        self._loss: Array | None = None
+        self._next = 0.0
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def start(self, simulation: Simulation) -> None:
+        """See `Sink.start`."""
+        if self._shown:
+            from attndyn.cli.watch import StageWatch
+
+            self._watch = StageWatch(simulation)
+        self._task = self._bar.add_task(
+            simulation.spec.name, total=simulation.steps, completed=simulation.step, loss="", stage=""
+        )
+
+    def record(self, probe: str, step: int, values: Mapping[str, Array]) -> None:
+        """See `Sink.record`."""
+        if not self._shown:
+            return
+        if probe == "loss":
+            self._loss = values["loss"]
+        self._watch.record(probe, step, values)
+
+    def advance(self, simulation: Simulation) -> None:
+        """See `Sink.advance`."""
+        if self._shown and time.monotonic() >= self._next:
+            self._show(simulation)
+            self._next = time.monotonic() + REFRESH_SECONDS
+
+    def finish(self, simulation: Simulation, outcome: Outcome) -> None:
+        """See `Sink.finish`."""
+        if self._shown:
+            self._show(simulation)
+
+    def _show(self, simulation: Simulation) -> None:
+        loss = ""
+        if self._loss is not None:
+            host = simulation.backend.to_host(self._loss)
+            loss = f"{np.median(host):.4f}"
+        self._bar.update(self._task, completed=simulation.step, loss=loss, stage=self._watch.stage())
+
+
+@contextmanager
+def announce(doing: str) -> Iterator[None]:
+    """Say on the terminal what is being done, while it is."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(doing):
+        yield

@@ -1,0 +1,1 @@
+"""Checks that code keeps the engine's promises."""

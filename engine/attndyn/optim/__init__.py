@@ -1,0 +1,1 @@
+"""Optimizers, one a file: they see flat parameters and gradients, never models or data."""

@@ -1,0 +1,95 @@
+"""Gradient flow dθ/dt = −∇L by SciPy's adaptive integrators.
+
+Each replica is integrated on its own: its adaptive steps are those it would take alone. Every output
+interval is integrated to its end exactly, without interpolation, so that what is recorded is a state of the
+integrator, and a resumed run takes the same steps as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+from scipy import integrate
+
+from attndyn import registry
+from attndyn.backend import Array, Backend
+from attndyn.optim.optimizer import Optimizer, ReplicaGradient
+from attndyn.spec.base import OptimizerOptions
+
+_METHODS = {"DOP853": integrate.DOP853, "RK45": integrate.RK45, "LSODA": integrate.LSODA}
+
+
+class GradientFlowOptions(OptimizerOptions):
+    """Options of `flow`; the tolerances are those of SciPy's `solve_ivp`."""
+
+    kind: Literal["flow"] = "flow"
+    rtol: float = Field(default=1e-9, ge=1e-13, le=1e-2)
+    atol: float = Field(default=1e-12, gt=0, le=1e-2)
+    method: Literal["DOP853", "RK45", "LSODA"] = "DOP853"
+
+
+@registry.optimizer("flow")
+class GradientFlow(Optimizer):
+    """The ODE; a step is one of `training.steps` equal intervals of `training.time`."""
+
+    Options = GradientFlowOptions
+
+    def __init__(
+        self,
+        options: Sequence[GradientFlowOptions],
+        shape: tuple[int, int],
+        steps: int,
+        time: float | None,
+        backend: Backend,
+    ):
+        assert time is not None, "a spec with the flow optimizer and no time is refused"
+        self._backend = backend
+        self._options = options
+        self._time = np.tile(np.linspace(0.0, time, steps + 1), (shape[0], 1))
+        # the integrator's last step size, carried from interval to interval; 0: let it choose
+        self._size = np.zeros(shape[0])
+
+    def advance(self, parameters: Array, gradients: Array, step: int, gradient: ReplicaGradient) -> None:
+        """See `Optimizer.advance`."""
+        host = self._backend.to_host(parameters).astype(np.float64)
+        for replica in range(len(host)):
+            if np.all(np.isfinite(host[replica])):
+                host[replica] = self._interval(replica, host[replica], step, gradient)
+        parameters[...] = self._backend.asarray(host)
+
+    def _interval(self, replica: int, start: np.ndarray, step: int, gradient: ReplicaGradient) -> np.ndarray:
+        """The replica's parameters at the end of an output interval; NaN where the integrator gives up."""
+        options = self._options[replica]
+        t0, t1 = self._time[replica, step : step + 2]
+        solver = _METHODS[options.method](
+            lambda t, y: -gradient(replica, y),
+            t0,
+            start,
+            t1,
+            rtol=options.rtol,
+            atol=options.atol,
+            first_step=min(self._size[replica], t1 - t0) or None,
+        )
+        longest = 0.0
+        while solver.status == "running":
+            solver.step()
+            # the last step of an interval is cut short by its end: it says nothing about the next
+            longest = max(longest, solver.step_size or 0.0)
+        self._size[replica] = longest
+        return solver.y if solver.status == "finished" else np.full_like(start, np.nan)
+
+    @property
+    def time(self) -> np.ndarray | None:
+        """The ODE's time at every output."""
+        return self._time
+
+    def state(self) -> dict[str, Array]:
+        """See `Optimizer.state`."""
+        return {"step_size": self._size}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """See `Optimizer.restore`."""
+        self._size[...] = state["step_size"]

@@ -1,0 +1,215 @@
+"""Runs as directories: making one, opening one, analyzing one.
+
+outputs/<name>/<run id>/   spec.yaml  trajectory.nc  checkpoint.npz  status.json
+                           analysis.nc  figures/  report.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from attndyn import registry
+from attndyn.analysis.analyzer import Analyzer
+from attndyn.backend import Array
+from attndyn.errors import RunError
+from attndyn.interrupt import Interrupt
+from attndyn.simulation import Outcome, Simulation, Sink
+from attndyn.spec import Spec, load_spec
+from attndyn.trajectory import TrajectoryWriter, open_trajectory
+from attndyn.trajectory.writer import TRAJECTORY, read_checkpoint
+
+SPEC = "spec.yaml"
+STATUS = "status.json"
+ANALYSIS = "analysis.nc"
+
+
+class Run:
+    """A run's directory, finished or not.
+
+    Args:
+        directory: the run's directory.
+
+    Raises:
+        RunError: it is not one.
+    """
+
+    def __init__(self, directory: Path | str):
+        self.directory = Path(directory)
+        if not (self.directory / SPEC).is_file():
+            raise RunError(f"{self.directory}: not a run's directory (it has no {SPEC})")
+
+    @cached_property
+    def spec(self) -> Spec:
+        """The spec that was run, every default filled in."""
+        return load_spec(self.directory / SPEC)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What `status.json` says now: `state`, `step`, `steps`, `diverged`."""
+        path = self.directory / STATUS
+        try:
+            status = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path}: not a readable status ({error})") from None
+        if not isinstance(status, dict) or "state" not in status:
+            raise RunError(f"{path}: not a status: it has no 'state'")
+        return status
+
+    @cached_property
+    def trajectory(self) -> xr.DataTree:
+        """The labelled trajectory; arrays are read when they are used."""
+        return open_trajectory(self.directory / TRAJECTORY)
+
+    @property
+    def analysis(self) -> dict[str, xr.Dataset]:
+        """Results by analyzer, as far as they were made."""
+        path = self.directory / ANALYSIS
+        if not path.is_file():
+            return {}
+        try:
+            with xr.open_datatree(path, engine="netcdf4") as tree:
+                return {name: node.to_dataset(inherit=False).load() for name, node in tree.children.items()}
+        except Exception as error:  # netCDF4 and xarray raise many types for a damaged file
+            raise RunError(f"{path}: not a readable analysis ({' '.join(str(error).split())})") from None
+
+    def analyzer(self, name: str) -> Analyzer:
+        """The analyzer of that name, with its options from the spec, or its defaults where the spec has none."""
+        cls = registry.get("analyzer", name)
+        missing = [probe for probe in cls.requires if probe not in self.spec.probes]
+        if missing:
+            raise RunError(f"analyzer '{name}' needs the probe '{missing[0]}', which this run did not record")
+        in_spec = [options for options in self.spec.analyzers if options.kind == name]
+        return cls(in_spec[0] if in_spec else cls.Options(kind=name))  # type: ignore[no-any-return]
+
+    def analyze(self, names: Sequence[str] | None = None) -> dict[str, xr.Dataset]:
+        """Run analyzers (those of the spec unless named), and keep their results in `analysis.nc`."""
+        wanted = [options.kind for options in self.spec.analyzers] if names is None else list(names)
+        analyzers = {name: self.analyzer(name) for name in wanted}
+        results = {name: analyzer.analyze(self.trajectory) for name, analyzer in analyzers.items()}
+        merged = self.analysis | results
+        path = self.directory / ANALYSIS
+        fresh = path.with_suffix(".tmp")
+        xr.DataTree.from_dict(merged).to_netcdf(fresh, engine="netcdf4")
+        os.replace(fresh, path)
+        return results
+
+    def close(self) -> None:
+        """Close the trajectory's file."""
+        if "trajectory" in self.__dict__:
+            self.trajectory.close()
+            del self.trajectory
+
+
+class StatusSink:
+    """A sink that keeps `status.json` up to date."""
+
+    def __init__(self, directory: Path):
+        self._path = directory / STATUS
+
+    def start(self, simulation: Simulation) -> None:
+        """See `Sink.start`."""
+        self._write("running", simulation.step, simulation, [])
+
+    def record(self, probe: str, step: int, values: Mapping[str, Array]) -> None:
+        """See `Sink.record`."""
+
+    def advance(self, simulation: Simulation) -> None:
+        """See `Sink.advance`."""
+
+    def finish(self, simulation: Simulation, outcome: Outcome) -> None:
+        """See `Sink.finish`."""
+        seeds = simulation.replicas.seeds
+        diverged = [
+            {"replica": replica, "seed": seeds[replica], "step": int(step)}
+            for replica, step in enumerate(outcome.diverged_at)
+            if step >= 0
+        ]
+        self._write(outcome.state, outcome.step, simulation, diverged)
+
+    def _write(self, state: str, step: int, simulation: Simulation, diverged: list[dict[str, int]]) -> None:
+        status = {"state": state, "step": step, "steps": simulation.steps, "diverged": diverged}
+        write_whole(self._path, json.dumps(status, indent=2) + "\n")
+
+
+def run(
+    spec: Spec,
+    out: Path | str = "outputs",
+    backend: str = "auto",
+    resume: Path | str | None = None,
+    sinks: Sequence[Sink] = (),
+) -> Run:
+    """Simulate a spec into a new directory `out/<name>/<run id>`, or go on with one.
+
+    Ctrl-C or SIGTERM stops the run between two steps; all that was computed is written, and the run can be
+    resumed. What happened is in `Run.status`.
+
+    Args:
+        spec: what to run.
+        out: where runs are kept.
+        backend: `auto`, `numpy` or `cupy`.
+        resume: directory of an interrupted run of the same spec.
+        sinks: followers of the run besides the files, e.g. a progress bar.
+
+    Raises:
+        BackendError: the backend cannot be used.
+        RunError: the directory cannot be written, or the run to resume does not fit the spec.
+    """
+    simulation = Simulation(spec, backend)
+    directory = (
+        _new_directory(spec, Path(out)) if resume is None else _resumed(spec, simulation, Path(resume))
+    )
+    files = (TrajectoryWriter(directory, resume=resume is not None), StatusSink(directory))
+    with Interrupt() as interrupted:
+        simulation.run((*files, *sinks), interrupted)
+    return Run(directory)
+
+
+def open_run(directory: Path | str) -> Run:
+    """The run in a directory.
+
+    Raises:
+        RunError: it is not one.
+    """
+    return Run(directory)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the new one, never a part."""
+    fresh = path.with_name(path.name + ".tmp")
+    fresh.write_text(text, "utf-8")
+    os.replace(fresh, path)
+
+
+def _new_directory(spec: Spec, out: Path) -> Path:
+    """A fresh directory named after the time and the spec's hash."""
+    stem = f"{datetime.now():%Y%m%d-%H%M%S}-{spec.sha256[:8]}"
+    for attempt in range(1000):
+        directory = out / spec.name / (stem if attempt == 0 else f"{stem}-{attempt}")
+        try:
+            directory.mkdir(parents=True)
+            write_whole(directory / SPEC, spec.to_yaml())
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise RunError(f"{directory}: cannot be written ({error.strerror})") from None
+        return directory
+    raise RunError(f"{out / spec.name}: no free name for a new run")
+
+
+def _resumed(spec: Spec, simulation: Simulation, directory: Path) -> Path:
+    """The directory of a run to go on with; restores the simulation from its checkpoint."""
+    earlier = Run(directory)
+    if earlier.spec.sha256 != spec.sha256:
+        raise RunError(f"{directory}: is a run of another spec; resume it without one, or run this one anew")
+    if earlier.status["state"] == "complete":
+        raise RunError(f"{directory}: is complete; there is nothing to resume")
+    simulation.restore(read_checkpoint(directory))
+    return directory

@@ -1,0 +1,96 @@
+"""The probe protocol: what is recorded, when, and with which labels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from attndyn.backend import Array
+from attndyn.layers.parameters import Parameters
+from attndyn.spec.base import ProbeOptions
+
+if TYPE_CHECKING:
+    from attndyn.simulation.simulation import Simulation
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Declaration of one recorded variable; the file's dimensions and attributes follow from it.
+
+    Attributes:
+        dims: names of its axes after replica and step.
+        shape: sizes of those axes.
+        long_name: what it is, in a few words.
+        units: its unit, `1` where it has none.
+        symbol: the paper's symbol in LaTeX, where it has one.
+    """
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    long_name: str
+    units: str = "1"
+    symbol: str = ""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """All variables of a probe, and labels for dimensions that only its group has."""
+
+    variables: Mapping[str, Variable]
+    labels: Mapping[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a probe sees: the state before update `step`, all arrays on the device, none to be changed.
+
+    `loss (R,)` and `gradients` are those of the batch of that step.
+    """
+
+    step: int
+    parameters: Parameters
+    gradients: Parameters
+    loss: Array
+
+
+class Probe(ABC):
+    """Base of all probes, registered with `@attndyn.registry.probe("name")`; its group has its name.
+
+    Args:
+        options: the probe's options in the spec.
+        simulation: what is being run: architecture, data, backend.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[ProbeOptions]] = ProbeOptions
+
+    def __init__(self, options: ProbeOptions, simulation: Simulation):
+        self.options = options
+        self.simulation = simulation
+
+    @abstractmethod
+    def declare(self) -> Declaration:
+        """The variables that `measure` returns."""
+
+    @abstractmethod
+    def measure(self, state: State) -> dict[str, Array]:
+        """Every declared variable, `(R, *shape)`; new device arrays, not views of the state."""
+
+
+def schedule(options: ProbeOptions, steps: int) -> np.ndarray:
+    """Steps at which a probe records, ascending, the last one always among them.
+
+    `count` steps are spread evenly in log(step + 1) from 0 to the end; equal ones are recorded once.
+    """
+    if options.every is not None:
+        due = np.arange(0, steps + 1, options.every)
+    elif options.steps is not None:
+        due = np.array(options.steps)
+    else:
+        assert options.count is not None
+        due = np.rint(np.expm1(np.linspace(0.0, np.log1p(steps), options.count))).astype(int)
+    return np.unique(np.append(due[due <= steps], steps))

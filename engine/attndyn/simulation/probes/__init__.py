@@ -1,0 +1,1 @@
+"""The probes that come with the engine, one a file."""

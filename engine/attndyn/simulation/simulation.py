@@ -1,0 +1,195 @@
+"""The run loop: all replicas of a spec as one batch along the replica axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attndyn import registry
+from attndyn.backend import Array, Backend, get_backend
+from attndyn.data.contexts import Contexts
+from attndyn.data.source import DataSource
+from attndyn.layers import parameters as parameters_
+from attndyn.layers.architecture import Architecture
+from attndyn.optim.optimizer import Optimizer
+from attndyn.simulation.probe import Probe, State, schedule
+from attndyn.simulation.representation import choose
+from attndyn.simulation.sink import Sink
+from attndyn.spec import Spec
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `complete`, `interrupted` or `diverged`, at which step, and where it diverged.
+
+    `diverged_at (R,)` is the step at which a replica's loss was first not finite or above the bound; -1 if
+    never.
+    """
+
+    state: str
+    step: int
+    diverged_at: np.ndarray
+
+
+class Simulation:
+    """A spec made ready to run.
+
+    Args:
+        spec: a validated spec.
+        backend: `auto`, `numpy` or `cupy`.
+
+    Attributes:
+        replicas: the spec of every replica, its seed, and the varied values.
+        representation: how contexts are represented (DESIGN's first idea).
+        step: the update that comes next, from 0 to `steps`.
+
+    Raises:
+        BackendError: the backend cannot be used.
+    """
+
+    def __init__(self, spec: Spec, backend: str | Backend = "auto"):
+        self.spec = spec
+        dtype = spec.training.dtype
+        self.backend = get_backend(backend, dtype) if isinstance(backend, str) else backend
+        self.replicas = spec.replicas_expanded()
+        specs, seeds = self.replicas.specs, self.replicas.seeds
+        data_class = registry.get("data", spec.data.kind)
+        self.data: DataSource = data_class([s.data for s in specs], seeds, spec.training.loss_positions)
+        architecture_class = registry.get("architecture", spec.model.architecture)
+        self.architecture: Architecture = architecture_class(spec.model, len(self.data.tokens), self.backend)
+        self.representation = choose(spec, self.data, self.architecture)
+        scales = [s.model.init.scale(s.model.d_model) for s in specs]
+        self.parameters = parameters_.initial(self.architecture.parameters, scales, seeds, self.backend)
+        self.gradients = self.parameters.with_flat(self.backend.zeros(self.parameters.flat.shape))
+        optimizer_class = registry.get("optimizer", spec.optimizer.kind)
+        self.optimizer: Optimizer = optimizer_class(
+            [s.optimizer for s in specs],
+            self.parameters.flat.shape,
+            self.steps,
+            spec.training.time,
+            self.backend,
+        )
+        self.step = 0
+        self.diverged_at = np.full(len(seeds), -1)
+
+    @property
+    def steps(self) -> int:
+        """Number of updates of the whole run."""
+        return self.spec.training.steps
+
+    @cached_property
+    def probes(self) -> dict[str, Probe]:
+        """The spec's probes, in its order."""
+        options = self.spec.probes
+        return {name: registry.get("probe", name)(options[name], self) for name in options}
+
+    def contexts(self, step: int) -> Contexts:
+        """The contexts of a step, on the device."""
+        if self.representation == "population":
+            return self._population
+        return self.data.batch(step, self.representation).on(self.backend)
+
+    def evaluate(self, step: int) -> Array:
+        """The loss `(R,)` on the batch of a step; leaves its gradient in `gradients`."""
+        loss, gradients = self.architecture.loss_and_gradients(self.parameters, self.contexts(step))
+        for name, view in self.gradients.items():
+            view[...] = gradients[name]
+        return loss
+
+    def run(self, sinks: Sequence[Sink] = (), interrupted: Callable[[], bool] = lambda: False) -> Outcome:
+        """Run from `step` to the end, or until all replicas diverged or `interrupted()` is true.
+
+        A replica that diverges is set to NaN and the others run on; a run in which any did ends as
+        `diverged`.
+        """
+        due = {name: set(schedule(p.options, self.steps).tolist()) for name, p in self.probes.items()}
+        for sink in sinks:
+            sink.start(self)
+        # overflow and NaN are what the divergence check is for
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            state = self._loop(sinks, due, interrupted)
+        outcome = Outcome(state, self.step, self.diverged_at.copy())
+        for sink in sinks:
+            sink.finish(self, outcome)
+        return outcome
+
+    def _loop(self, sinks: Sequence[Sink], due: dict[str, set[int]], interrupted: Callable[[], bool]) -> str:
+        while True:
+            for sink in sinks:
+                sink.advance(self)
+            if interrupted():
+                return "interrupted"
+            loss = self.evaluate(self.step)
+            fresh = self._newly_diverged(loss)
+            last = self.step == self.steps or bool(np.all(self.diverged_at >= 0))
+            self._record(sinks, due, loss, last)
+            if last:
+                return "diverged" if np.any(self.diverged_at >= 0) else "complete"
+            self.optimizer.advance(
+                self.parameters.flat, self.gradients.flat, self.step, self._replica_gradient
+            )
+            if fresh.any():
+                # what this step saw is recorded; from here on the replica is NaN
+                poison = np.where(fresh, np.nan, 0.0)[:, None]
+                self.parameters.flat[...] += self.backend.asarray(poison)
+            self.step += 1
+
+    def _record(self, sinks: Sequence[Sink], due: dict[str, set[int]], loss: Array, last: bool) -> None:
+        names = [name for name in self.probes if last or self.step in due[name]]
+        if not names:
+            return
+        state = State(self.step, self.parameters, self.gradients, loss)
+        for name in names:
+            values = self.probes[name].measure(state)
+            for sink in sinks:
+                sink.record(name, self.step, values)
+
+    def _newly_diverged(self, loss: Array) -> np.ndarray:
+        """Replicas `(R,)` whose loss is now not finite or above the bound, and was not before."""
+        if self.step % self.backend.check_every and self.step != self.steps:
+            return np.zeros(len(self.diverged_at), dtype=bool)
+        # written so that NaN counts as diverged
+        beyond = ~(self.backend.to_host(loss) <= self.spec.training.max_loss)
+        fresh = beyond & (self.diverged_at < 0)
+        self.diverged_at[fresh] = self.step
+        return fresh
+
+    def _replica_gradient(self, replica: int, parameters: np.ndarray) -> np.ndarray:
+        """Gradient of one replica's loss anywhere; host arrays, for integrators that live on the host."""
+        flat = self.backend.asarray(parameters[None])
+        one = self.parameters.with_flat(flat)
+        _, gradients = self.architecture.loss_and_gradients(one, self._replica_population[replica])
+        return self.backend.to_host(self.backend.xp.concatenate([g.reshape(-1) for g in gradients.values()]))
+
+    @cached_property
+    def _population(self) -> Contexts:
+        return self.data.batch(0, "population").on(self.backend)
+
+    @cached_property
+    def _replica_population(self) -> list[Contexts]:
+        return [self._population.of(r) for r in range(len(self.replicas.seeds))]
+
+    # -- checkpoints --------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> dict[str, np.ndarray]:
+        """All that is needed to go on from `step`: host arrays."""
+        optimizer = {
+            f"optimizer.{k}": np.array(self.backend.to_host(v)) for k, v in self.optimizer.state().items()
+        }
+        return {
+            "step": np.array(self.step),
+            "parameters": np.array(self.backend.to_host(self.parameters.flat)),
+            "diverged_at": self.diverged_at.copy(),
+        } | optimizer
+
+    def restore(self, checkpoint: dict[str, np.ndarray]) -> None:
+        """Go on from where `checkpoint` was taken: the run continues as if it had never stopped."""
+        self.step = int(checkpoint["step"])
+        self.parameters.flat[...] = self.backend.asarray(checkpoint["parameters"])
+        self.diverged_at = checkpoint["diverged_at"].copy()
+        prefix = "optimizer."
+        state = {k.removeprefix(prefix): v for k, v in checkpoint.items() if k.startswith(prefix)}
+        self.optimizer.restore(state)

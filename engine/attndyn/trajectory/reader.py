@@ -1,0 +1,27 @@
+"""Reading a trajectory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import xarray as xr
+
+from attndyn.errors import RunError
+
+
+def open_trajectory(path: Path) -> xr.DataTree:
+    """The labelled tree of a `trajectory.nc`, its arrays read when they are used.
+
+    Raises:
+        RunError: there is no such file, or it is no trajectory.
+    """
+    if not path.is_file():
+        raise RunError(f"{path}: no such trajectory")
+    try:
+        tree = xr.open_datatree(path, engine="netcdf4")
+    except Exception as error:  # netCDF4 and xarray raise many types for a damaged file
+        raise RunError(f"{path}: not a readable trajectory ({' '.join(str(error).split())})") from None
+    if "attndyn_version" not in tree.attrs:
+        tree.close()
+        raise RunError(f"{path}: not written by attndyn")
+    return tree

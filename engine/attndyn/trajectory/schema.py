@@ -1,0 +1,128 @@
+"""The layout of `trajectory.nc`, as docs/trajectory.md describes it: creating the empty file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import netCDF4
+import numpy as np
+
+from attndyn import __version__
+from attndyn.simulation import Simulation
+from attndyn.simulation.probe import Declaration, Variable
+
+CONVENTIONS = "CF-1.11 attndyn-1"
+#: aim for chunks of this many bytes, and at least one record
+CHUNK_BYTES = 2**17
+
+
+def create(path: str, simulation: Simulation) -> netCDF4.Dataset:
+    """A new file with everything that does not grow: root attributes, coordinates, and empty groups."""
+    file = netCDF4.Dataset(path, "w", format="NETCDF4")
+    _root(file, simulation)
+    for name, probe in simulation.probes.items():
+        _group(file.createGroup(name), probe.declare(), simulation)
+    file.sync()
+    return file
+
+
+def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
+    spec, data, replicas = simulation.spec, simulation.data, simulation.replicas
+    n_replicas, d_vocab = data.pi.shape
+    file.setncatts(
+        {
+            "title": spec.name,
+            "Conventions": CONVENTIONS,
+            "attndyn_version": __version__,
+            "spec_yaml": spec.to_yaml(),
+            "spec_sha256": spec.sha256,
+            "backend": simulation.backend.name,
+            "dtype": str(simulation.backend.dtype),
+            "representation": simulation.representation,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+    )
+    for name, size in (("replica", n_replicas), ("token", d_vocab), ("next_token", d_vocab)):
+        file.createDimension(name, size)
+    _coordinate(file, "replica", ("replica",), np.arange(n_replicas), "replica of the run")
+    _coordinate(file, "token", ("token",), data.tokens, "token")
+    _coordinate(file, "next_token", ("next_token",), data.tokens, "next token")
+    extra = {
+        "seed": (("replica",), np.array(replicas.seeds, dtype=np.int64), "seed of the replica", ""),
+        "pi": (("replica", "token"), data.pi, "stationary distribution", r"\pi"),
+        "transition": (
+            ("replica", "token", "next_token"),
+            data.transition,
+            "probability of the next token after a token",
+            "P",
+        ),
+    }
+    for path, values in replicas.varied.items():
+        if np.ndim(values[0]) == 0:
+            extra[replicas.coordinates[path]] = (("replica",), np.array(values), f"varied: {path}", "")
+    for name, (dims, values, long_name, symbol) in extra.items():
+        _coordinate(file, name, dims, values, long_name, symbol)
+    # coordinates that are no dimension are named here, so that xarray reads them as coordinates
+    file.setncattr("coordinates", " ".join(extra))
+
+
+def _coordinate(
+    file: netCDF4.Dataset,
+    name: str,
+    dims: tuple[str, ...],
+    values: np.ndarray | list[str],
+    long_name: str,
+    symbol: str = "",
+) -> None:
+    array = np.array(values, dtype=object) if isinstance(values, list) else values
+    variable = file.createVariable(name, str if array.dtype == object else array.dtype, dims)
+    variable.setncatts({"long_name": long_name, "units": "1"} | ({"symbol": symbol} if symbol else {}))
+    variable[:] = array
+
+
+def _group(group: netCDF4.Group, declaration: Declaration, simulation: Simulation) -> None:
+    group.createDimension("step", None)
+    step = group.createVariable("step", "i8", ("step",), chunksizes=(CHUNK_BYTES // 8,))
+    step.setncatts({"long_name": "updates made before this state", "units": "step"})
+    if simulation.optimizer.time is not None:
+        time = group.createVariable("time", "f8", _time_dims(simulation), chunksizes=_time_chunks(simulation))
+        time.setncatts({"long_name": "time of gradient flow", "units": "1", "symbol": "t"})
+        group.setncattr("coordinates", "time")
+    for name, labels in declaration.labels.items():
+        group.createDimension(name, len(labels))
+        _coordinate(group, name, (name,), labels, f"{name} token")
+    for name, variable in declaration.variables.items():
+        _variable(group, name, variable, simulation)
+
+
+def _variable(group: netCDF4.Group, name: str, variable: Variable, simulation: Simulation) -> None:
+    root = group.parent
+    for dim, size in zip(variable.dims, variable.shape, strict=True):
+        if dim not in group.dimensions and dim not in root.dimensions:
+            group.createDimension(dim, size)
+    n_replicas, dtype = len(root.dimensions["replica"]), simulation.backend.dtype
+    record = n_replicas * int(np.prod(variable.shape)) * dtype.itemsize
+    chunks = (n_replicas, max(1, CHUNK_BYTES // record), *variable.shape)
+    dims = ("replica", "step", *variable.dims)
+    created = group.createVariable(name, dtype, dims, chunksizes=chunks, fill_value=np.nan)
+    attributes = {"long_name": variable.long_name, "units": variable.units, "symbol": variable.symbol}
+    created.setncatts({k: v for k, v in attributes.items() if v})
+
+
+def times(simulation: Simulation, steps: np.ndarray) -> np.ndarray | None:
+    """The `time` coordinate at some steps: `(step,)`, or `(replica, step)` where replicas differ in it."""
+    time = simulation.optimizer.time
+    if time is None:
+        return None
+    return time[0, steps] if _time_dims(simulation) == ("step",) else time[:, steps]
+
+
+def _time_dims(simulation: Simulation) -> tuple[str, ...]:
+    time = simulation.optimizer.time
+    assert time is not None
+    return ("step",) if np.all(time == time[0]) else ("replica", "step")
+
+
+def _time_chunks(simulation: Simulation) -> tuple[int, ...]:
+    chunk = CHUNK_BYTES // 8
+    return (chunk,) if _time_dims(simulation) == ("step",) else (len(simulation.replicas.seeds), 1024)
