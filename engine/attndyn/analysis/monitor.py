@@ -33,12 +33,11 @@ class StageMonitor:
         W_Q: NDArray[np.floating],
         W_K: NDArray[np.floating],
     ) -> None:
-        """A record of the parameters: W_0 (token, model), W_1 (model, next_token), W_Q, W_K (model, d_head)."""
-        of_W_0 = float(rank_one_share(W_0))
-        outer = min(of_W_0, float(rank_one_share(W_1)))
-        inner = min(float(rank_one_share(W_Q)), float(rank_one_share(W_K)))
+        """A record of W_0 (token, model), W_1 (model, next_token), W_Q and W_K (model, d_head)."""
+        shares = [rank_one_share(np.asarray(weight, float)) for weight in (W_0, W_1, W_Q, W_K)]
         apart = separation(np.asarray(W_0, float)[self.order], self.ranks)
-        self._parameters.append((float(step), outer, inner, 1 - of_W_0, apart))
+        outer, inner = np.min(shares[:2]), np.min(shares[2:])  # NaN if one is
+        self._parameters.append((float(step), float(outer), float(inner), float(1 - shares[0]), apart))
 
     def add_attention(self, step: int, attention: NDArray[np.floating]) -> None:
         """A record of the attention map, (query, key)."""

@@ -116,6 +116,7 @@ def detect(signals: Signals, options: StageOptions) -> Detection:
 
     shares = (options.rank_one_level, options.rank_one_low)
     directions = tuple(_direction(signals.parameter_steps, curve, options) for curve in signals.separation.T)
+    directions = directions or (Direction(),)  # a single token has none to part from
     return Detection(
         condensation_end=reached(signals.outer, *shares),
         collapse_end=reached(signals.inner, *shares),

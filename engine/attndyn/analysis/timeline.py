@@ -99,7 +99,7 @@ def replica_spans(
     result: xr.Dataset, replica: int, layer: int = 0, head: int = 0
 ) -> list[tuple[str, float, float]]:
     """The same for one replica alone, from its own boundaries."""
-    found = result["boundary"].isel(replica=replica, layer=layer, head=head)
+    found = result["boundary_step"].isel(replica=replica, layer=layer, head=head)
     steps = dict(zip(found["boundary"].values.tolist(), found.values.tolist(), strict=True))
     record = result["step"].values
     return _spans(steps, float(record[0]), float(record[-1])) if len(record) else []

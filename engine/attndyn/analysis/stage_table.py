@@ -1,0 +1,154 @@
+"""The labelled dataset of the stage detector, from what was found for each replica, layer and head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from attndyn.analysis.cycle import Cycle
+from attndyn.analysis.records import describe
+from attndyn.analysis.series import band
+from attndyn.analysis.stages import Detection
+from attndyn.analysis.timeline import boundaries, in_order, stage_labels
+
+HEAD = ("replica", "layer", "head")
+EVENTS = {
+    "focus_onset": "rise_onset",
+    "focus_peak": "peak",
+    "dilution_onset": "fall_onset",
+    "dilution_end": "fall_end",
+}
+
+
+@dataclass(frozen=True)
+class StageTable:
+    """Turns detections into variables; docs/stages.md lists them.
+
+    Attributes:
+        found: a `Detection` for each (replica, layer, head).
+        coords: coordinates of those dimensions, where they have any.
+        queries: labels of the query tokens, shape (query,).
+        query_ranks: rank by frequency of each of them, shape (replica, query).
+        ranked: labels of tokens by rank, shape (replica, rank).
+        steps: coordinate of the steps at which the stages are labelled, shape (step,).
+    """
+
+    found: NDArray[Any]
+    coords: Mapping[str, Any]
+    queries: NDArray[Any]
+    query_ranks: NDArray[np.intp]
+    ranked: NDArray[Any]
+    steps: xr.DataArray
+
+    def dataset(self) -> xr.Dataset:
+        """Everything, in one dataset."""
+        parts = (self._boundaries, self._depths, self._directions, self._queries, self._tokens, self._stages)
+        return xr.Dataset({name: array for part in parts for name, array in part().items()})
+
+    def _boundaries(self) -> dict[str, xr.DataArray]:
+        labels = list(boundaries(self.found.flat[0]))
+        each = self._each(lambda found, _: list(boundaries(found).values()), boundary=labels)
+        steps = each.transpose("boundary", ...)
+        over = band(each.values)
+        one = each.isel(replica=0, drop=True)
+
+        def summary(values: Any, what: str, units: str) -> xr.DataArray:
+            return describe(one.copy(data=values).transpose("boundary", ...), what, units=units)
+
+        present = "over the replicas that have the boundary"
+        return {
+            "boundary_step": describe(steps, "step of a boundary between stages", units="step"),
+            "boundary_median": summary(over.median, f"median step {present}", "step"),
+            "boundary_p10": summary(over.p10, f"10th percentile of the step {present}", "step"),
+            "boundary_p90": summary(over.p90, f"90th percentile of the step {present}", "step"),
+            "boundary_share": summary(over.share, "share of the replicas that have the boundary", "1"),
+        }
+
+    def _depths(self) -> dict[str, xr.DataArray]:
+        rise = self._each(lambda found, _: found.cycles[0].height)
+        fall = self._each(lambda found, _: found.cycles[0].depth)
+        most = "of the least attention any query gives the most frequent token"
+        return {
+            "focus_depth": describe(
+                rise, f"rise {most} above its stationary probability", symbol=r"\Delta A_+"
+            ),
+            "dilution_depth": describe(fall, f"fall {most} after its peak", symbol=r"\Delta A_-"),
+        }
+
+    def _directions(self) -> dict[str, xr.DataArray]:
+        """Openings of the tokens' directions, common to all layers and heads as the embedding is."""
+        whats = {
+            "onset": "begins to part",
+            "step": "has parted",
+            "completion": "has gone nine tenths of its way",
+        }
+
+        def opening(name: str) -> xr.DataArray:
+            each = self._each(lambda found, _: [getattr(d, name) for d in found.directions], **self._rank())
+            return each.isel(layer=0, head=0, drop=True)
+
+        long_name = "step at which the embedding of the token {} from those of higher rank"
+        return {
+            f"direction_{name}": describe(opening(name), long_name.format(what), units="step")
+            for name, what in whats.items()
+        }
+
+    def _queries(self) -> dict[str, xr.DataArray]:
+        def cycles(found: Detection, replica: int) -> list[Cycle]:
+            return [found.queries[rank] for rank in self.query_ranks[replica]]
+
+        return self._cycles("query", "of the query on the most frequent token", cycles, query=self.queries)
+
+    def _tokens(self) -> dict[str, xr.DataArray]:
+        labels = xr.DataArray(self.ranked, dims=("replica", "rank"), coords=self._rank())
+        cycles = self._cycles(
+            "token",
+            "on the token among those of its rank and higher",
+            lambda found, _: found.cycles,
+            **self._rank(),
+        )
+        return {"token_at_rank": describe(labels, "token of each rank by stationary probability"), **cycles}
+
+    def _cycles(
+        self, prefix: str, what: str, cycles: Callable[[Detection, int], Any], **dim: Any
+    ) -> dict[str, xr.DataArray]:
+        """Boundaries, depths and presence of the `cycles` of each detection, along the dimension `dim`."""
+
+        def of_each(field: str) -> xr.DataArray:
+            return self._each(lambda found, at: [getattr(cycle, field) for cycle in cycles(found, at)], **dim)
+
+        height, depth = of_each("height"), of_each("depth")
+        events = xr.IndexVariable("event", list(EVENTS))
+        boundary = xr.concat([of_each(field) for field in EVENTS.values()], events)
+        return {
+            f"{prefix}_boundary": describe(boundary, f"step of focus and dilution {what}", units="step"),
+            f"{prefix}_focus_depth": describe(height, f"rise of attention {what}"),
+            f"{prefix}_dilution_depth": describe(depth, f"fall of attention {what}"),
+            f"{prefix}_dilutes": describe(depth.notnull(), f"whether attention {what} rises and falls"),
+        }
+
+    def _stages(self) -> dict[str, xr.DataArray]:
+        at = np.asarray(self.steps.values, float)
+        labels = self._each(lambda found, _: stage_labels(boundaries(found), at), step=self.steps)
+        labels = labels.assign_coords(self.steps.coords)  # the time of each step, where it has one
+        order = self._each(lambda found, _: in_order(boundaries(found)))
+        return {
+            "stage": describe(labels, "furthest stage that has begun"),
+            "in_order": describe(order, "whether the stages are all there, one after another"),
+        }
+
+    def _rank(self) -> dict[str, Any]:
+        return {"rank": np.arange(self.ranked.shape[1])}
+
+    def _each(self, function: Callable[[Detection, int], Any], **dim: Any) -> xr.DataArray:
+        """`function(detection, replica)` of all, (replica, layer, head) and the dimension `dim` if given."""
+        values = [function(found, place[0]) for place, found in np.ndenumerate(self.found)]
+        shape = (*self.found.shape, *(len(labels) for labels in dim.values()))
+        return xr.DataArray(
+            np.array(values).reshape(shape), dims=(*HEAD, *dim), coords={**self.coords, **dim}
+        )

@@ -1,0 +1,165 @@
+"""When each stage begins and ends, per replica, layer and head, with bands over replicas (docs/stages.md)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from numpy.typing import NDArray
+
+from attndyn.analysis.analyzer import Analyzer
+from attndyn.analysis.records import group, over_steps
+from attndyn.analysis.spectra import per_matrix, weight_matrices
+from attndyn.analysis.stage_table import HEAD, StageTable
+from attndyn.analysis.stages import Signals, StageOptions, detect, rank_one_share, separation
+from attndyn.analysis.timeline import replica_spans, stage_spans
+from attndyn.registry import analyzer
+from attndyn.report import style
+
+MAX_ROWS = 12
+
+
+@analyzer("stages")
+class Stages(Analyzer):
+    """Boundaries and depths of the stages: condensation, collapse, focus, dilution, new directions."""
+
+    Options = StageOptions
+    requires = ("attention", "parameters")
+    title = "Stages"
+    options: StageOptions
+
+    def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
+        """Steps and depths, NaN where absent; docs/stages.md lists the variables and defines each."""
+        attention = group(trajectory, "attention")["attention"].transpose(*HEAD, "step", "query", "key")
+        ranking = Ranking(trajectory, attention)
+        ranks = max(min(len(ranking.keys), self.options.tokens) - 1, 1)
+        curves = _curves(group(trajectory, "parameters"), ranking.tokens, ranks)
+        found = np.empty(tuple(attention.sizes[dim] for dim in HEAD), dtype=object)
+        for place in np.ndindex(found.shape):
+            found[place] = detect(_signals(curves, attention, ranking, place), self.options)
+        return StageTable(
+            found,
+            coords={dim: attention[dim] for dim in HEAD if dim in attention.coords},
+            steps=attention["step"],
+            queries=ranking.labels,
+            query_ranks=np.argsort(ranking.order, axis=1),
+            ranked=ranking.labels[ranking.order[:, :ranks]],
+        ).dataset()
+
+    def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
+        """Stages of every replica as a timeline; below, median and 10-90 % band of each boundary."""
+        rows = min(result.sizes["replica"], MAX_ROWS)
+        heights = (rows + 1, result.sizes["boundary"])
+        timeline, bands = figure.subplots(2, 1, sharex=True, height_ratios=heights)
+        x = style.step_axis(timeline, result["stage"])
+        _draw_timeline(timeline, result, rows)
+        _draw_bands(bands, result)
+        if len(x) > 1:
+            bands.set_xlim(x[0], x[-1])
+        timeline.set_xlabel("")
+        style.legend(figure)
+
+
+class Ranking:
+    """Tokens by falling stationary probability, replica by replica; ties keep the order of the labels.
+
+    Attributes:
+        keys: positions on the attention map's axes of the tokens that have one of their own, shape (key,).
+        labels: their labels, shape (key,).
+        order: those keys by rank, as indices into `keys`, shape (replica, rank).
+        pi: their stationary probabilities by rank, shape (replica, rank).
+        tokens: rows of W_0 by rank, then the tokens without an own key, shape (replica, token).
+    """
+
+    def __init__(self, trajectory: xr.DataTree, attention: xr.DataArray):
+        pi = trajectory.dataset["pi"].transpose("replica", "token")
+        names = pi["token"].values
+        labels = attention["key"].values if "key" in attention.coords else names
+        self.keys = np.flatnonzero(np.isin(labels, names))
+        self.labels = labels[self.keys]
+        row = {name: index for index, name in enumerate(names.tolist())}
+        rows = np.array([row[label] for label in self.labels.tolist()])
+        self.order = np.argsort(-pi.values[:, rows], axis=1, kind="stable")
+        self.pi = np.take_along_axis(pi.values[:, rows], self.order, axis=1)
+        others = np.setdiff1d(np.arange(len(names)), rows)
+        self.tokens = np.concatenate([rows[self.order], np.tile(others, (len(pi), 1))], axis=1)
+
+
+def _curves(parameters: xr.Dataset, tokens: NDArray[np.intp], ranks: int) -> xr.Dataset:
+    """`outer`, `inner`, `spread` and `separation` of `Signals`, with the dimensions that each has."""
+    weights = weight_matrices(parameters)
+    share = {name: over_steps(_share, weights[name])["share"] for name in ("W_0", "W_1", "W_Q", "W_K")}
+    apart = over_steps(partial(_separation, tokens=tokens, ranks=ranks), weights["W_0"])["separation"]
+    return xr.Dataset(
+        {
+            "outer": np.minimum(share["W_0"], share["W_1"]),  # NaN where either is
+            "inner": np.minimum(share["W_Q"], share["W_K"]),
+            "spread": 1 - share["W_0"],
+            "separation": apart,
+        }
+    )
+
+
+def _share(block: xr.DataArray) -> xr.Dataset:
+    return xr.Dataset({"share": per_matrix(block, rank_one_share(block.values))})
+
+
+def _separation(block: xr.DataArray, tokens: NDArray[np.intp], ranks: int) -> xr.Dataset:
+    W_0 = block.transpose("replica", "step", "token", "model")
+    ranked = np.take_along_axis(W_0.values, tokens[:, None, :, None], axis=2).astype(np.float64)
+    dims = ("replica", "step", "rank")
+    coords = {"step": block["step"]}
+    return xr.Dataset({"separation": xr.DataArray(separation(ranked, ranks), dims=dims, coords=coords)})
+
+
+def _signals(
+    curves: xr.Dataset, attention: xr.DataArray, ranking: Ranking, place: tuple[int, ...]
+) -> Signals:
+    """The curves of one (replica, layer, head), `place` holding their indices."""
+    at = dict(zip(HEAD, place, strict=True))
+    replica = curves.isel(replica=at["replica"])
+    own = ranking.keys[ranking.order[at["replica"]]]
+    return Signals(
+        parameter_steps=curves["step"].values.astype(float),
+        outer=replica["outer"].values,
+        inner=replica["inner"].isel(layer=at["layer"], head=at["head"]).values,
+        spread=replica["spread"].values,
+        separation=replica["separation"].transpose("step", "rank").values,
+        attention_steps=attention["step"].values.astype(float),
+        attention=attention.isel(at).values[:, own][:, :, own].astype(np.float64),
+        pi=ranking.pi[at["replica"]],
+    )
+
+
+def _draw_timeline(ax: Axes, result: xr.Dataset, rows: int) -> None:
+    """A row of coloured spans for each replica (of the first layer and head), the medians' on top."""
+    lines = [("median", stage_spans(result))]
+    lines += [(str(result["replica"].values[r]), replica_spans(result, r)) for r in range(rows)]
+    for row, (_, spans) in enumerate(lines):
+        for label, start, end in style.spans_on_axis(spans, result["stage"]):
+            color = style.stage_color(label)
+            ax.barh(row, end - start, left=start, height=0.8, color=color, alpha=0.75, label=label)
+    ax.set_yticks(range(len(lines)), [name for name, _ in lines])
+    ax.set_ylim(len(lines) - 0.5, -0.5)
+    style.label_axes(ax, y="replica")
+
+
+def _draw_bands(ax: Axes, result: xr.Dataset) -> None:
+    """Median and 10-90 % band of every boundary, and in how many replicas it is there."""
+    one = result.isel(layer=0, head=0)
+    labels = result["boundary"]["boundary"].values.tolist()
+    steps, x = result["step"].values, style.step_axis(ax, result["stage"])
+    median, p10, p90 = (
+        np.interp(one[f"boundary_{name}"].values, steps, x) for name in ("median", "p10", "p90")
+    )
+    rows = np.arange(len(labels))
+    ax.hlines(rows, p10, p90, color="0.55", linewidth=4)
+    ax.plot(median, rows, "|", color="black", markersize=8, markeredgewidth=1.5)
+    shares = one["boundary_share"].values
+    names = [f"{label.replace('_', ' ')} ({share:.0%})" for label, share in zip(labels, shares, strict=True)]
+    ax.set_yticks(rows, names)
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+    ax.grid(axis="y", linewidth=0.3)
