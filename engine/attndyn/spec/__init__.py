@@ -2,6 +2,7 @@
 
 from attndyn.spec.load import load_spec, parse_spec
 from attndyn.spec.replicas import Replicas
+from attndyn.spec.schema import json_schema
 from attndyn.spec.sections import ReplicaOptions, Spec, Training
 
-__all__ = ["ReplicaOptions", "Replicas", "Spec", "Training", "load_spec", "parse_spec"]
+__all__ = ["ReplicaOptions", "Replicas", "Spec", "Training", "json_schema", "load_spec", "parse_spec"]

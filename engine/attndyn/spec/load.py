@@ -18,6 +18,13 @@ from attndyn.spec.sections import DEFAULT_PROBES, Header, ReplicaOptions, Spec, 
 from attndyn.spec.source import Findings, Node, read_file, read_yaml
 from attndyn.spec.words import describe, printable, shorten
 
+PLUGGED = {
+    "data": ("data", "kind"),
+    "model": ("architecture", "architecture"),
+    "optimizer": ("optimizer", "kind"),
+}
+"""Sections that belong to one plugin: its kind, and the key that names it."""
+
 AnySection = TypeVar("AnySection", bound=Section)
 
 
@@ -64,9 +71,9 @@ class _Assembly:
         self.header()
         self.own("training", Training)
         self.own("replicas", ReplicaOptions)
-        self.keep("data", self.plugin("data", "kind", ("data",), self.raw.get("data")))
-        self.keep("model", self.plugin("architecture", "architecture", ("model",), self.raw.get("model")))
-        self.keep("optimizer", self.plugin("optimizer", "kind", ("optimizer",), self.raw.get("optimizer")))
+        for name, (kind, tag) in PLUGGED.items():
+            if name in self.raw:
+                self.keep(name, self.plugin(kind, tag, (name,), self.raw[name]))
         self.probes(self.raw.get("probes", DEFAULT_PROBES))
         self.analyzers(self.raw.get("analyzers", []))
         if len(self.sections) == len(Spec.model_fields):
@@ -81,7 +88,7 @@ class _Assembly:
         header = self.validate(Header, {k: v for k, v in self.raw.items() if k not in plugged}, (), Spec)
         if header is not None:
             self.sections.update({name: getattr(header, name) for name in Header.model_fields})
-        for name in ("data", "model", "optimizer", "training"):
+        for name in (*PLUGGED, "training"):
             if name not in self.raw:
                 self.report(Flaw((name,), "is missing; this section is required"))
 
@@ -114,18 +121,16 @@ class _Assembly:
             return
         found: list[Section | None] = []
         for index, item in enumerate(raw):
-            if isinstance(item, str) and item not in registry.names("analyzer"):
+            if isinstance(item, dict) or item in registry.names("analyzer"):
+                options = item if isinstance(item, dict) else {"kind": item}
+                found.append(self.plugin("analyzer", "kind", ("analyzers", index), options))
+            else:
                 self.report(Flaw(("analyzers", index), unknown(item, registry.names("analyzer"))))
                 found.append(None)
-            else:
-                options = {"kind": item} if isinstance(item, str) else item
-                found.append(self.plugin("analyzer", "kind", ("analyzers", index), options))
         self.keep("analyzers", None if None in found else found)
 
     def plugin(self, kind: str, tag: str, place: Path, raw: Any) -> Section | None:
         """A section whose class is that of the plugin named under `tag`."""
-        if place[0] not in self.raw:
-            return None
         if not isinstance(raw, dict):
             self.report(Flaw(place, f"found {describe(raw)}; a mapping is needed"))
             return None

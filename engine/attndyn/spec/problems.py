@@ -29,6 +29,7 @@ WANTED = {
     "less_than_equal": "must be at most {le}",
     "too_short": "needs at least {min_length}",
     "too_long": "may have at most {max_length}",
+    "string_pattern_mismatch": "must match {pattern}",
     "string_too_short": "needs at least {min_length} characters",
     "string_too_long": "may have at most {max_length} characters",
 }
@@ -37,7 +38,7 @@ WANTED = {
 def translate(error: ValidationError, model: type[BaseModel]) -> Iterator[Flaw]:
     """Each error of validating something against `model`, with its place in it."""
     for detail in error.errors(include_url=False):
-        path, allowed = _place(detail["loc"], model)
+        path, allowed = _place(detail["loc"], model, detail["type"])
         yield from _explain(detail, path, allowed)
 
 
@@ -61,7 +62,8 @@ def _explain(detail: ErrorDetails, path: Path, allowed: list[str]) -> Iterator[F
     elif kind == "value_error":
         yield Flaw(path, f"found {describe(found)}; {context['error']}")
     else:
-        wanted = WANTED.get(kind, "").format(**context) or detail["msg"]
+        limits = {key: f"{v:g}" if isinstance(v, float) else v for key, v in context.items()}
+        wanted = WANTED.get(kind, "").format(**limits) or detail["msg"]
         yield Flaw(path, f"found {describe(found)}; {wanted}")
 
 
@@ -77,14 +79,15 @@ def _names(listed: str) -> list[str]:
     return listed.split("'")[1::2]
 
 
-def _place(loc: Path, model: type[BaseModel]) -> tuple[Path, list[str]]:
+def _place(loc: Path, model: type[BaseModel], kind: str) -> tuple[Path, list[str]]:
     """A Pydantic location without the tags of unions, and the keys allowed beside the last one."""
     path: list[str | int] = []
     models, around = [model], [model]
     for depth, step in enumerate(loc):
         fields = [m.model_fields[step] for m in models if isinstance(step, str) and step in m.model_fields]
-        if models and not fields and isinstance(step, str) and depth < len(loc) - 1:
-            models = [m for m in models if _has_tag(m, step)]
+        tagged = [m for m in models if not fields and _has_tag(m, step)]
+        if tagged and not (kind == "extra_forbidden" and depth == len(loc) - 1):
+            models = tagged
             continue
         path.append(step)
         around = models
@@ -93,7 +96,7 @@ def _place(loc: Path, model: type[BaseModel]) -> tuple[Path, list[str]]:
     return tuple(path), [name for m in around for name in m.model_fields]
 
 
-def _has_tag(model: type[BaseModel], tag: str) -> bool:
+def _has_tag(model: type[BaseModel], tag: str | int) -> bool:
     return any(tag in get_args(field.annotation) for field in model.model_fields.values())
 
 

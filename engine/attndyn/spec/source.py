@@ -17,12 +17,13 @@ import yaml
 
 from attndyn.errors import Problem, SpecError
 from attndyn.spec.base import Path
-from attndyn.spec.words import describe, printable, spell
+from attndyn.spec.words import describe, printable, quote, spell
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 32
 MAX_NODES = 200_000
 MAX_DIGITS = 64
+MAX_LISTED = 100
 
 Scalar = str | int | float | bool | None
 
@@ -96,8 +97,14 @@ class Findings:
         self._found.setdefault(Problem(origin.where, spell(path), message), origin.order)
 
     def error(self) -> SpecError:
-        """The error that lists all problems."""
-        return SpecError(sorted(self._found, key=self._found.__getitem__))
+        """The error that lists the problems, up to a hundred of them."""
+        problems = sorted(self._found, key=self._found.__getitem__)
+        if len(problems) > MAX_LISTED:
+            more = Problem(
+                problems[MAX_LISTED].where, "", f"and {len(problems) - MAX_LISTED} more problems from here"
+            )
+            problems[MAX_LISTED:] = [more]
+        return SpecError(problems)
 
 
 class _Fatal(Exception):
@@ -239,7 +246,8 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent):
             return self.alias(event, path, depth)
         if event.tag is not None:
-            self.note(event, path, f"tags are not allowed, found {describe(event.tag)}")
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self.note(event, path, f"tags are not allowed, found {quote(tag)}")
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         before, outer, self.deepest = self.nodes, self.deepest, depth
