@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -49,21 +50,14 @@ def frequent_tokens(trajectory: xr.DataTree, limit: int) -> NDArray[np.intp]:
     return np.argsort(-pi, kind="stable")[:limit]
 
 
-def frequencies(trajectory: xr.DataTree, array: xr.DataArray, dim: str) -> xr.DataArray:
-    """π(replica, dim) of the tokens along `dim` of `array`, which may be a subset and the rest as one.
-
-    A label that is no token's stands for all tokens that have no label of their own.
-    """
+def frequencies(trajectory: xr.DataTree, labels: NDArray[Any], dim: str) -> xr.DataArray:
+    """π(replica, dim) of the tokens named by `labels`; one that names no token stands for all the others."""
     pi = trajectory.dataset["pi"].transpose("replica", "token")
-    tokens = pi["token"].values if "token" in pi.coords else np.arange(pi.sizes["token"])
-    labels = array[dim].values if dim in array.coords else tokens[: array.sizes[dim]]
-    position = {label: index for index, label in enumerate(tokens.tolist())}
-    known = [label in position for label in labels.tolist()]
-    values = np.zeros((pi.sizes["replica"], labels.size))
-    values[:, known] = pi.values[:, [position[label] for label in labels[known].tolist()]]
-    if not all(known):
-        values[:, np.logical_not(known)] = 1 - values.sum(axis=1, keepdims=True)
-    return xr.DataArray(values, dims=("replica", dim), coords={dim: labels}, name="pi")
+    position = {token: index for index, token in enumerate(pi["token"].values.tolist())}
+    at = np.array([position.get(label, -1) for label in labels.tolist()], dtype=np.intp)
+    values = np.where(at >= 0, pi.values[:, at], 0.0)
+    values[:, at < 0] = 1 - values.sum(axis=1, keepdims=True)
+    return xr.DataArray(values, dims=("replica", dim), coords={"replica": pi["replica"], dim: labels})
 
 
 def telling_records(count: int, *paths: xr.DataArray) -> NDArray[np.intp]:

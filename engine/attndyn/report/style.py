@@ -9,9 +9,11 @@ from typing import Any, cast
 import numpy as np
 import xarray as xr
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
@@ -22,12 +24,15 @@ from attndyn.analysis.series import band
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 REFERENCE: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 1.5)), "linewidth": 0.9, "zorder": 1}
-DIVERGING, SEQUENTIAL = "PuOr_r", "cividis"
+DIVERGING, SEQUENTIAL = "PuOr_r", "Blues"
+# inches that one entry of a legend takes beside its letters, and for each letter
+LEGEND_HANDLE, LEGEND_LETTER = 0.36, 0.06
 STEP_AXIS = "training step"
-MAX_CURVES, MAX_PANELS = 8, 4
+MAX_CURVES, MAX_PANELS, MAX_NAMES = 6, 4, 5
 
 _WEIGHTS = {"W_0": 0, "W_1": 3, "W_Q": 2, "W_K": 4, "W_V": 5, "W_O": 1}
-_STAGES = ("condensation", "collapse", "focus", "dilution")
+_STAGES = {"condensation": 0, "collapse": 2, "plateau": 6, "focus": 1, "dilution": 3}
+_TOKEN_STAGES = (4, 5, 7)
 _RC: dict[Any, Any] = {
     "font.size": 7.5,
     "axes.titlesize": 7.5,
@@ -74,10 +79,11 @@ def token_colors(trajectory: xr.DataTree, labels: Iterable[Any]) -> dict[Any, st
 
 
 def stage_color(label: str) -> str:
-    """The colour of a stage, by the first word of its label (`focus`, `direction 2`)."""
-    word = label.replace("_", " ").split()[0] if label.strip() else ""
-    number = [int(part) for part in label.replace("_", " ").split() if part.isdigit()]
-    return color(_STAGES.index(word) if word in _STAGES else len(_STAGES) + sum(number))
+    """The colour of a stage: `focus` and its like by name, `token 2` by its number."""
+    *_, number = label.split() or [""]
+    if label in _STAGES or not number.isdigit():
+        return color(_STAGES.get(label, 6))
+    return color(_TOKEN_STAGES[(int(number) - 1) % len(_TOKEN_STAGES)])
 
 
 def math_label(name: str) -> str:
@@ -172,21 +178,30 @@ def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", units: str =
         ax.set_title(title, loc="left")
 
 
-def legend(figure: FigureBase, columns: int = 4) -> None:
-    """One legend for all axes of a figure, each label once, above them so that it covers no curve."""
-    entries: dict[str, Any] = {}
+def legend(figure: FigureBase, heading: str = "") -> None:
+    """One legend for all axes of a figure, each label once, above them so that it covers no curve.
+
+    Args:
+        figure: figure or subfigure, its axes drawn already; needs constrained layout.
+        heading: says before the entries what they are.
+    """
+    entries: dict[str, Artist] = {heading: Line2D([], [], linestyle="none")} if heading else {}
     for ax in _axes(figure):
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    if entries:
-        figure.legend(
-            list(entries.values()),
-            list(entries),
-            loc="outside upper center",
-            ncols=min(columns, len(entries)),
-            handlelength=1.6,
-            columnspacing=1.2,
-        )
+    if not entries:
+        return
+    longest = max(len(label) // (2 if label.startswith("$") else 1) for label in entries)
+    width = cast(Figure, figure).bbox.width / cast(Figure, figure).dpi
+    room = width / (LEGEND_HANDLE + LEGEND_LETTER * longest)
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside upper center",
+        ncols=max(1, min(int(room), len(entries))),
+        handlelength=1.6,
+        columnspacing=1.2,
+    )
 
 
 def heatmap(
@@ -197,29 +212,30 @@ def heatmap(
     limits: tuple[float, float],
     cmap: str,
 ) -> AxesImage:
-    """A matrix (row, column) as squares, both axes named by token where there is room for the names."""
+    """A matrix (row, column) as squares; some tokens are named, on the left and, if short, below."""
     image = ax.imshow(np.asarray(matrix, float), vmin=limits[0], vmax=limits[1], cmap=cmap, aspect="equal")
-    for axis, names in ((ax.xaxis, columns), (ax.yaxis, rows)):
-        texts = [shorten(name) for name in names]
-        shown = range(0, len(texts), 1 + (len(texts) - 1) // 8)
-        axis.set_ticks(list(shown), [texts[index] for index in shown])
-    longest = max((len(shorten(name)) for name in columns), default=0)
-    ax.tick_params(length=0)
-    ax.tick_params(axis="x", labelrotation=90 if longest > 2 else 0)
-    ax.spines[:].set_visible(False)
+    for axis, names, longest in ((ax.yaxis, list(rows), None), (ax.xaxis, list(columns), 2)):
+        shown = range(0, len(names), 1 + (len(names) - 1) // MAX_NAMES)
+        if longest is not None and any(len(str(names[index])) > longest for index in shown):
+            shown = range(0)
+        axis.set_ticks(list(shown), [shorten(names[index], 7) for index in shown])
+    ax.tick_params(length=0, pad=1.5, labelsize=6)
+    ax.spines[:].set(visible=True, color="0.6", linewidth=0.4)
     return image
 
 
 def title_snapshots(axes: Iterable[Axes], steps: Iterable[int]) -> None:
-    """Title a row of snapshots with their steps, saying so once."""
+    """Title a row of snapshots with their steps, saying so once; 12 000 is written 12k."""
     for number, (ax, step) in enumerate(zip(axes, steps, strict=True)):
-        label_axes(ax, title=f"{'step ' if number == 0 else ''}{int(step)}")
+        text = f"{step / 1000:.4g}k" if step >= 10_000 else f"{step}"
+        label_axes(ax, title=f"step {text}" if number == 0 else text)
 
 
 def shorten(name: Any, width: int = 9) -> str:
-    """A token's name, cut to `width` characters and safe as a figure's text."""
-    text = str(name).replace("$", r"\$")
-    return text if len(text) <= width else text[: width - 1] + "…"
+    """A token's name, cut to `width` characters; its dollar signs are no mathematics."""
+    text = str(name)
+    text = text if len(text) <= width else text[: width - 1] + "…"
+    return text.replace("$", r"\$")
 
 
 def layer_heads(array: xr.DataArray, limit: int = MAX_PANELS) -> list[tuple[str, xr.DataArray]]:

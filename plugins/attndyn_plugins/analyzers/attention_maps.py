@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
+import numpy as np
 import xarray as xr
 from matplotlib.figure import FigureBase, SubFigure
+from numpy.typing import NDArray
 from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
@@ -23,7 +25,7 @@ class AttentionMaps(Analyzer):
         """Which snapshots to keep: listed steps, or a number of them."""
 
         kind: Literal["attention_maps"] = "attention_maps"
-        count: int = Field(default=6, ge=1, le=64, description="snapshots, closer where the map changes")
+        count: int = Field(default=5, ge=2, le=64, description="snapshots at telling steps")
         steps: list[int] | None = Field(
             default=None, min_length=1, max_length=64, description="snapshots at the records nearest to these"
         )
@@ -38,30 +40,32 @@ class AttentionMaps(Analyzer):
         `attention(replica, snapshot, layer, head, query, key)` with coordinate `snapshot` = its step;
         `focus(replica, step, layer, head, query)`, the attention A_ik* of each query to that token, and
         `focus_ratio`, the same divided by π_k*, its value when attention follows frequency alone. All
-        dimensionless; NaN where a record is not finite. Where tokens were lumped, k* is among the recorded
-        keys, each of which may stand for several tokens.
+        dimensionless; NaN where a record is not finite. Where the map lumps tokens together, k* is one of
+        those that stand by themselves. `top_token(replica)` names it.
         """
         attention = group(trajectory, "attention")["attention"]
         attention = attention.transpose("replica", "step", "layer", "head", "query", "key").load()
-        pi = frequencies(trajectory, attention, "key")
-        top = pi.argmax("key")
-        focus = attention.isel(key=top).drop_vars("key", errors="ignore")
+        keys = attention["key"].values
+        pi = frequencies(trajectory, keys, "key")
+        named = np.isin(keys, trajectory.dataset["token"].values)
+        top = pi.where(xr.DataArray(named, dims="key"), -1).argmax("key")
+        focus = attention.isel(key=top).drop_vars("key")
         found = xr.Dataset(
             {
-                "attention": describe(self._snapshots(attention), "attention map", "A"),
+                "attention": describe(self._snapshots(attention, focus), "attention map", "A"),
                 "focus": describe(focus, "attention to the most frequent token", r"A_{ik^*}"),
                 "focus_ratio": describe(
-                    focus / pi.isel(key=top).drop_vars("key", errors="ignore"),
+                    focus / pi.isel(key=top).drop_vars("key"),
                     "attention to the most frequent token over its frequency",
                     r"A_{ik^*}/\pi_{k^*}",
                 ),
             }
         )
-        return found.assign_coords(top_token=("replica", pi["key"].values[top.values]))
+        return found.assign_coords(top_token=("replica", keys[top.values]))
 
-    def _snapshots(self, attention: xr.DataArray) -> xr.DataArray:
+    def _snapshots(self, attention: xr.DataArray, focus: xr.DataArray) -> xr.DataArray:
         records = (
-            telling_records(self.options.count, attention.isel(replica=0))
+            _telling(attention.isel(replica=0), focus.isel(replica=0), self.options.count)
             if self.options.steps is None
             else nearest_records(attention["step"].values, self.options.steps)
         )
@@ -72,40 +76,43 @@ class AttentionMaps(Analyzer):
         )
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """Maps of the first replica in a row for each head, and below the attention ratio of every query."""
-        maps = style.layer_heads(result["attention"].isel(replica=0), limit=2)
+        """Maps of the first replica and head above, and below the attention ratio of every query by head."""
+        parts = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=[1, 1.2]))
+        _draw_maps(parts[0], style.layer_heads(result["attention"].isel(replica=0), limit=1)[0])
+        token = _top_token(result)
         ratios = style.layer_heads(result["focus_ratio"], limit=2)
-        parts = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=[len(maps), 1.3]))
-        top, bottom = parts
-        _draw_maps(top, maps)
         colors = style.token_colors(trajectory, result["query"].values.tolist())
-        axes = style.panel_grid(bottom, len(ratios), sharex=True, sharey=True)
+        axes = style.panel_grid(parts[1], len(ratios), sharex=True, sharey=True)
         for ax, (title, ratio) in zip(axes, ratios, strict=True):
             x = style.step_axis(ax, ratio)
             for query, color in colors.items():
-                style.line_with_band(ax, x, ratio.sel(query=query), color, f"query {style.shorten(query)}")
+                style.line_with_band(ax, x, ratio.sel(query=query), color, style.shorten(query))
             ax.axhline(1, **style.REFERENCE)
-            style.label_axes(ax, y=_ratio_label(result), title=title)
+            title = f"{title}, to {token}" if title else f"attention to {token} over its frequency"
+            style.label_axes(ax, y=r"$A\,/\,\pi$", title=title)
             ax.label_outer()
-        style.legend(bottom)
+        style.legend(parts[1], "query:")
 
 
-def _draw_maps(figure: SubFigure, maps: list[tuple[str, xr.DataArray]]) -> None:
-    count = maps[0][1].sizes["snapshot"]
-    axes = figure.subplots(len(maps), count, squeeze=False)
-    for row, (title, snapshots) in zip(axes, maps, strict=True):
-        queries, keys = snapshots["query"].values, snapshots["key"].values
-        for ax, snapshot in zip(row, snapshots, strict=True):
-            image = style.heatmap(ax, snapshot, queries, keys, (0, 1), style.SEQUENTIAL)
-            ax.label_outer()
-        style.label_axes(row[0], y=title or "query")
-    style.title_snapshots(axes[0], maps[0][1]["snapshot"].values)
-    for ax in axes[-1]:
-        style.label_axes(ax, x="key")
+def _telling(attention: xr.DataArray, focus: xr.DataArray, count: int) -> NDArray[np.intp]:
+    """Records along the way of the map, and the one where the focus, a small change, is at its peak."""
+    mean = focus.mean(["layer", "head", "query"], skipna=False).values
+    peak = int(np.where(np.isfinite(mean), mean, -1).argmax())
+    return np.unique([*telling_records(count - 1, attention), peak])
+
+
+def _draw_maps(figure: SubFigure, panel: tuple[str, xr.DataArray]) -> None:
+    title, snapshots = panel
+    axes = figure.subplots(1, snapshots.sizes["snapshot"], squeeze=False)[0]
+    queries, keys = snapshots["query"].values, snapshots["key"].values
+    for ax, snapshot in zip(axes, snapshots, strict=True):
+        image = style.heatmap(ax, snapshot, queries, keys, (0, 1), style.SEQUENTIAL)
+        ax.label_outer()
+    style.title_snapshots(axes, snapshots["snapshot"].values)
+    style.label_axes(axes[0], x="key", y=f"{title}\nquery" if title else "query")
     figure.colorbar(image, ax=axes, label="attention", shrink=0.8, aspect=12)
 
 
-def _ratio_label(result: xr.Dataset) -> str:
+def _top_token(result: xr.Dataset) -> str:
     tokens = set(result["top_token"].values.tolist())
-    name = style.shorten(tokens.pop()) if len(tokens) == 1 else "top token"
-    return f"attention to {name} / its π"
+    return style.shorten(tokens.pop()) if len(tokens) == 1 else "top token"

@@ -61,7 +61,9 @@ class Cosine(Analyzer):
                 ax.label_outer()
             style.label_axes(row[0], y=f"{style.math_label(weight)} token")
         style.title_snapshots(axes[0], embedding["step"].values[records])
-        figure.colorbar(image, ax=axes, label="cosine", shrink=0.8, aspect=20)
+        for ax, anchor in zip(axes.ravel(), np.repeat(["S", "N"], len(records)), strict=True):
+            ax.set_anchor(anchor)  # the two rows together, whatever the figure's height
+        figure.colorbar(image, ax=axes, label="cosine", location="bottom", shrink=0.6, aspect=25)
 
 
 def _cosines(name: str, block: xr.DataArray) -> xr.Dataset:

@@ -28,26 +28,26 @@ class Entropy(Analyzer):
     title = "Attention entropy"
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
-        """Entropies in nats.
+        """Entropies in nats, of full rows of the map, whichever tokens it lumps together.
 
         `entropy(replica, step, layer, head, query)` as recorded; `mean_entropy(replica, step, layer, head)`,
         its mean over queries weighted by π; `stationary_entropy(replica)`, that of π, which is the entropy
         of attention that tells no token from another. NaN where a record is not finite.
         """
         entropy = group(trajectory, "attention")["entropy"].transpose("replica", "step", "layer", "head", ...)
-        weight = frequencies(trajectory, entropy, "query")
+        weights = frequencies(trajectory, entropy["query"].values, "query")
         pi = trajectory.dataset["pi"]
         stationary = pi.copy(data=entr(pi.values)).sum("token")
         return xr.Dataset(
             {
-                "entropy": describe(entropy.load(), "entropy of attention", r"H(A_i)", "nat"),
+                "entropy": describe(entropy.load(), "entropy of attention", r"H(A_i)", "nats"),
                 "mean_entropy": describe(
-                    (entropy * weight).sum("query", skipna=False),
+                    (entropy * weights).sum("query", skipna=False),
                     "entropy of attention, mean over queries weighted by π",
                     r"\sum_i \pi_i H(A_i)",
-                    "nat",
+                    "nats",
                 ),
-                "stationary_entropy": describe(stationary, "entropy of π", r"H(\pi)", "nat"),
+                "stationary_entropy": describe(stationary, "entropy of π", r"H(\pi)", "nats"),
             }
         )
 
@@ -60,11 +60,10 @@ class Entropy(Analyzer):
         for ax, (title, queries), (_, mean) in zip(axes, panels, means, strict=True):
             x = style.step_axis(ax, queries)
             for query, color in colors.items():
-                label = f"query {style.shorten(query)}"
-                style.line_with_band(ax, x, queries.sel(query=query), color, label)
+                style.line_with_band(ax, x, queries.sel(query=query), color, style.shorten(query))
             style.line_with_band(ax, x, mean, "black", "mean", linestyle=style.DASHES[1])
             ax.axhline(float(result["stationary_entropy"].mean()), label=r"$H(\pi)$", **style.REFERENCE)
             ax.set_ylim(bottom=0)
-            style.label_axes(ax, y="entropy", units="nat", title=title)
+            style.label_axes(ax, y="entropy", units="nats", title=title)
             ax.label_outer()
-        style.legend(figure)
+        style.legend(figure, "query:")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -55,17 +55,12 @@ class Norms(Analyzer):
     """Norms of the rows of W_0 and the columns of W_1, and the retractions of every embedding."""
 
     class Options(AnalyzerOptions):
-        """What counts as a retraction: a fall that stands out in size and above the noise."""
+        """What counts as a retraction: a fall that stands out against the peak and above the noise."""
 
         kind: Literal["norms"] = "norms"
-        min_depth: float = Field(
-            default=0.05,
-            gt=0,
-            lt=1,
-            description="smallest fall and rise, relative to the largest norm",
-        )
+        min_depth: float = Field(default=0.1, gt=0, lt=1, description="smallest fall, relative to the peak")
         noise_factor: float = Field(
-            default=6, ge=0, description="smallest fall and rise, in standard deviations of the noise"
+            default=6, ge=0, description="added to the smallest fall, in standard deviations of the noise"
         )
 
     options: Norms.Options
@@ -76,13 +71,13 @@ class Norms(Analyzer):
         """Norms over training and retraction events.
 
         `embedding_norm(replica, step, token)`, `output_norm(replica, step, next_token)`. A retraction is a
-        peak of the embedding norm followed by a fall of at least the larger of the two thresholds in the
-        options; it ends at the lowest point before an equally clear rise. In order of time, padded with NaN:
-        `retraction_start(replica, token, event)`, where a tenth of the loss has happened (a long flat top has
-        no sharp peak), `trough_step`, `regrowth_step`, where half of the loss is regained before the next
-        retraction; `peak_norm`, `trough_norm`, `depth` = 1 - trough/peak. Of a retraction that is still
-        under way at the end, or at a divergence, `trough_step` and `regrowth_step` are NaN and the depth is
-        that reached so far.
+        fall of the embedding norm, from a peak that it had grown to, by at least `min_depth` of the peak and
+        `noise_factor` standard deviations of the noise; it ends at the lowest point before a rise that is as
+        clear. In order of time, padded with NaN, (replica, token, event): `retraction_start`, where a tenth
+        of the loss has happened (a long flat top has no sharp peak), `trough_step`, `regrowth_step`, where
+        half of the loss is regained before the next retraction; `peak_norm`, `trough_norm`, `depth` =
+        1 - trough/peak. Of a retraction still under way at the end, or at a divergence, the two later steps
+        are NaN and the depth is that reached so far.
         """
         parameters = group(trajectory, "parameters")
         found = xr.Dataset()
@@ -110,12 +105,8 @@ class Norms(Analyzer):
 
     def _of_curve(self, steps: Array, curve: Array) -> list[Event]:
         steps, curve = until_divergence(steps, curve)
-        if not len(curve):
-            return []
-        reversal = max(
-            self.options.min_depth * curve.max(), self.options.noise_factor * noise_level(steps, curve)
-        )
-        return retractions(steps, curve, reversal)
+        noise = self.options.noise_factor * noise_level(steps, curve)
+        return retractions(steps, curve, self.options.min_depth, noise)
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
         """Norms of embeddings above, with the troughs of their retractions, and of output columns below."""
@@ -124,34 +115,36 @@ class Norms(Analyzer):
         _draw_norms(output, result["output_norm"], trajectory, "next_token")
         style.label_axes(embedding, y=r"$|W_0[i,:]|$")
         style.label_axes(output, y=r"$|W_1[:,i]|$")
+        _mark_troughs(embedding, result, trajectory)
         embedding.set_xlabel("")
         style.legend(figure)
 
 
-def retractions(steps: Array, curve: Array, reversal: float) -> list[Event]:
-    """Falls of a finite curve (record,) from a peak by at least `reversal`, in order of time."""
-    if reversal <= 0:
-        return []
-    turns = turning_points(steps, curve, reversal)
-    peaks = [turn for turn in turns if turn.kind == "max"]
-    troughs = [turn for turn in turns if turn.kind == "min"]
+def retractions(steps: Array, norms: Array, min_depth: float, noise: float) -> list[Event]:
+    """Falls of a finite curve (record,) from a peak by at least `min_depth` · peak + `noise`, in order.
+
+    A fall from the first record on, as of large initial weights, is none: there was no growth before it.
+    """
+    # on this scale a relative and an absolute threshold together are one constant reversal
+    offset = max(noise / min_depth, np.finfo(np.float64).tiny)
+    turns = turning_points(steps, np.log(norms + offset), -np.log1p(-min_depth))
+    peaks = [turn.step for number, turn in enumerate(turns) if turn.kind == "max" and number > 0]
+    ends = [*peaks[1:], steps[-1]] if peaks else []
     events = []
-    for number, peak in enumerate(peaks):
-        end = peaks[number + 1].step if number + 1 < len(peaks) else steps[-1]
-        within = (steps >= peak.step) & (steps <= end)
-        t, y = steps[within], curve[within]
+    for peak, end in zip(peaks, ends, strict=True):
+        within = (steps >= peak) & (steps <= end)
+        t, y = steps[within], norms[within]
         lowest = int(y.argmin())
-        loss = peak.value - y[lowest]
-        fall = slice(0, lowest + 1)
-        reached = any(trough.step == t[lowest] for trough in troughs)
+        loss = y[0] - y[lowest]
+        fall, rise = slice(lowest + 1), slice(lowest, None)
         events.append(
             Event(
-                retraction_start=last_crossing(t[fall], -y[fall], ONSET * loss - peak.value),
-                trough_step=float(t[lowest]) if reached else np.nan,
-                regrowth_step=first_crossing(t[lowest:], y[lowest:], peak.value - REGROWN * loss),
-                peak_norm=peak.value,
+                retraction_start=last_crossing(t[fall], -y[fall], ONSET * loss - y[0]),
+                trough_step=np.nan if peak == turns[-1].step else float(t[lowest]),
+                regrowth_step=first_crossing(t[rise], y[rise], y[0] - REGROWN * loss),
+                peak_norm=float(y[0]),
                 trough_norm=float(y[lowest]),
-                depth=float(loss / peak.value),
+                depth=float(loss / y[0]),
             )
         )
     return events
@@ -167,3 +160,18 @@ def _draw_norms(ax: Axes, norms: xr.DataArray, trajectory: xr.DataTree, dim: str
     for token, color in style.token_colors(trajectory, norms[dim].values.tolist()).items():
         style.line_with_band(ax, x, norms.sel({dim: token}), color, style.shorten(token))
     ax.set_ylim(bottom=0)
+
+
+def _mark_troughs(ax: Axes, result: xr.Dataset, trajectory: xr.DataTree) -> None:
+    x = style.step_axis(ax, result["embedding_norm"])
+    points: dict[str, Any] = {
+        "marker": "v",
+        "markersize": 3,
+        "alpha": 0.6,
+        "linestyle": "none",
+        "clip_on": False,
+    }
+    for token, color in style.token_colors(trajectory, result["token"].values.tolist()).items():
+        events = result.sel(token=token)
+        at = np.interp(events["trough_step"].values.ravel(), result["step"].values, x)
+        ax.plot(at, events["trough_norm"].values.ravel(), color=color, **points)
