@@ -118,13 +118,14 @@ def hold_crossing(
     low: float | None = None,
     hold: float = 0.0,
     hold_share: float = 0.0,
+    seen: float = 1.0,
 ) -> float:
     """Step at which the signal rises through `level` and holds; NaN if it does not.
 
     It must be seen below `level` first: a signal that begins above it has crossed nothing. It holds if for
     `hold` + `hold_share` × (the step of the crossing) more steps it does not fall below `low` (default:
-    `level`; hysteresis: `low` < `level`), and the records must reach that far. The first rise that holds is
-    taken. For a falling signal pass `-values`, `-level` and `-low`.
+    `level`; hysteresis: `low` < `level`); of that time the records must show the share `seen`. The first
+    rise that holds is taken. For a falling signal pass `-values`, `-level` and `-low`.
     """
     rises = _rises(values, level)
     if len(rises) == 0:
@@ -133,8 +134,8 @@ def hold_crossing(
     low = level if low is None else low
     falls = np.flatnonzero((values[1:] < low) & (values[:-1] >= low)) + 1
     lost = np.append(_between(steps, values, low, falls), np.inf)[np.searchsorted(falls, rises)]
-    until = at + hold + hold_share * at
-    holds = (lost > until) & (until <= steps[-1])
+    wait = hold + hold_share * at
+    holds = (lost > at + wait) & (at + seen * wait <= steps[-1])
     return float(at[np.argmax(holds)]) if holds.any() else float("nan")
 
 

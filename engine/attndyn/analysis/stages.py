@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from attndyn.analysis.cycle import Cycle, find_cycle
 from attndyn.analysis.series import Array, hold_crossing, last_crossing, smooth, until_divergence
@@ -28,14 +28,23 @@ class StageOptions(AnalyzerOptions):
     direction_level: float = Field(default=0.5, gt=0, lt=1, description="separation of an own direction")
     direction_low: float = Field(default=0.45, gt=0, lt=1, description="separation below which it is undone")
     new_direction_level: float = Field(default=0.1, gt=0, lt=1, description="energy of W_0 off its first one")
-    hold: float = Field(default=0.25, ge=0, description="how long a crossing must hold, as share of its step")
+    hold: float = Field(default=0.5, ge=0, description="how long a crossing must hold, as share of its step")
+    seen: float = Field(default=0.2, ge=0, le=1, description="share of that time that must be on record")
     min_rise: float = Field(default=1e-4, gt=0, lt=1, description="least rise of attention that is a focus")
     min_rise_later: float = Field(
-        default=0.1, gt=0, lt=1, description="the same for the cycles of later tokens"
+        default=0.15, gt=0, lt=1, description="the same for the cycles of later tokens"
     )
     noise_factor: float = Field(default=5.0, ge=0, description="a rise must exceed the noise that many times")
     smoothing: float = Field(default=0.05, ge=0, lt=1, description="width of the running mean, share of step")
     tokens: int = Field(default=8, ge=2, description="how many tokens to follow, the most frequent ones")
+
+    @model_validator(mode="after")
+    def _hysteresis(self) -> StageOptions:
+        for name in ("rank_one", "direction"):
+            level, low = getattr(self, f"{name}_level"), getattr(self, f"{name}_low")
+            if low > level:
+                raise ValueError(f"{name}_low is {low}; allowed: at most {name}_level ({level})")
+        return self
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,7 @@ def detect(signals: Signals, options: StageOptions) -> Detection:
 
     def reached(values: Array, level: float, low: float) -> float:
         steps, values = until_divergence(signals.parameter_steps, values)
-        return hold_crossing(steps, values, level, low=low, hold_share=options.hold)
+        return hold_crossing(steps, values, level, low=low, hold_share=options.hold, seen=options.seen)
 
     shares = (options.rank_one_level, options.rank_one_low)
     directions = tuple(_direction(signals.parameter_steps, curve, options) for curve in signals.separation.T)
@@ -131,7 +140,7 @@ def _direction(steps: Array, values: Array, options: StageOptions) -> Direction:
     """The opening of one token's direction, from its separation."""
     level, low = options.direction_level, options.direction_low
     steps, values = until_divergence(steps, values)
-    step = hold_crossing(steps, values, level, low=low, hold_share=options.hold)
+    step = hold_crossing(steps, values, level, low=low, hold_share=options.hold, seen=options.seen)
     if not np.isfinite(step):
         return Direction()
     until = int(np.searchsorted(steps, step)) + 1

@@ -108,12 +108,11 @@ def replica_spans(
 def current_stage(signals: Signals, options: StageOptions | None = None) -> str:
     """The stage that a run has reached, from its history so far: a few words for a progress bar.
 
-    Before anything is confirmed that is `condensation`. A boundary counts once it has held, so the label
-    follows a collapse or a new direction late, by the `hold` of the options; it never waits for the future
-    of the run otherwise.
+    Before anything is confirmed that is `condensation`. A boundary of the weights counts once half of the
+    `hold` of the options has passed, so that the label does not flicker; it follows them late.
     """
-    steps = boundaries(detect(signals, options or StageOptions()))
-    starts = stage_starts(steps, 0.0)
+    options = (options or StageOptions()).model_copy(update={"seen": 0.5})
+    starts = stage_starts(boundaries(detect(signals, options)), 0.0)
     return starts[-1][0] if starts else "condensation"
 
 

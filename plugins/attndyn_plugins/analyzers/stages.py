@@ -144,7 +144,8 @@ def _draw_timeline(ax: Axes, result: xr.Dataset, rows: int) -> None:
             ax.barh(row, end - start, left=start, height=0.8, color=color, alpha=0.75, label=label)
     ax.set_yticks(range(len(lines)), [name for name, _ in lines])
     ax.set_ylim(len(lines) - 0.5, -0.5)
-    style.label_axes(ax, y="replica")
+    several = result.sizes["layer"] * result.sizes["head"] > 1
+    style.label_axes(ax, y="replica (layer 0, head 0)" if several else "replica")
 
 
 def _draw_bands(ax: Axes, result: xr.Dataset) -> None:
