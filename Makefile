@@ -32,7 +32,7 @@ demo: $(READY)
 # one thread a worker: more would only compete for the cores that the workers share
 test: lint
 	@echo '==> Testing'
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto -m 'not slow' $(TESTS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto -m 'not slow and not gpu' $(TESTS)
 
 lint: $(READY)
 	@echo '==> Linting'

@@ -1,4 +1,7 @@
-"""Fixtures that several rooms' tests share."""
+"""Fixtures that several rooms' tests share, and what to do where there is no browser."""
+
+import os
+import shutil
 
 import pytest
 from attndyn.spec import parse_spec
@@ -24,3 +27,17 @@ probes: {loss: {every: 1}, attention: {every: 2}, parameters: {every: 4}, gradie
 def small():
     """A function from overrides (`path=value`) to a small valid spec with these changes."""
     return lambda *overrides: parse_spec(SMALL, overrides=overrides)
+
+
+def pytest_runtest_setup(item):
+    """Without chromium a test marked `browser` is skipped; in continuous integration it fails."""
+    if item.get_closest_marker("browser") and shutil.which("chromium") is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("chromium is not installed")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say it once more where it is seen."""
+    if shutil.which("chromium") is None:
+        terminalreporter.write_line(
+            "chromium is not installed: the report was not opened in a browser", yellow=True
+        )
