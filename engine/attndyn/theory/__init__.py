@@ -1,0 +1,1 @@
+"""Closed forms of the theory, to be held against measured trajectories."""
