@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+
 from attndyn.spec import parse_spec
 
 # small, with sizes that are all different, and every probe
