@@ -1,0 +1,66 @@
+"""Short runs that between them reach every part of the engine that touches arrays."""
+
+from attndyn.simulation import Simulation
+
+POPULATION = ("data.regime=population",)
+MANY_TOKENS = (
+    "data.stationary={kind: zipf, d_vocab: 40, exponent: 1.0}",
+    "data.transition={kind: random, seed: 1, concentration: 1.0}",
+    "probes.attention.most=8",
+)
+SCHEDULE = "optimizer.schedule={kind: cosine, warmup: 3, final: 0.1}"
+
+#: overrides of the spec `small` (tests/conftest.py) by name
+CASES = {
+    "gd": ("optimizer={kind: gd, lr: 0.1}",),
+    "sgd": ("optimizer={kind: sgd, lr: 0.1, momentum: 0.9, weight_decay: 0.01}",),
+    "nesterov": ("optimizer={kind: sgd, lr: 0.1, momentum: 0.9, nesterov: true}",),
+    "adam": (SCHEDULE,),
+    "adamw": ("optimizer={kind: adamw, lr: 0.01, weight_decay: 0.1}",),
+    "flow": (*POPULATION, "optimizer={kind: flow}", "training.time=1.0"),
+    "population": POPULATION,
+    "population, W_V": (*POPULATION, "model.value_projection=true"),
+    "counts, all positions": ("training.loss_positions=all",),
+    "counts, exact targets": ("data.targets=exact",),
+    "counts, W_V": ("model.value_projection=true",),
+    "positions": ("representation=positions",),
+    "positions, all, W_V": (
+        "representation=positions",
+        "training.loss_positions=all",
+        "model.value_projection=true",
+    ),
+    "positions, exact targets": ("representation=positions", "data.targets=exact"),
+    "fixed set": ("data.size=23",),
+    "many tokens": MANY_TOKENS,
+    "many tokens, population": (*MANY_TOKENS, *POPULATION),
+    "many tokens, positions": (*MANY_TOKENS, "representation=positions"),
+    "varied": ("replicas.vary={optimizer.lr: [0.01, 0.1]}",),
+    "one diverges": ("optimizer={kind: gd, lr: 0.1}", "replicas.vary={optimizer.lr: [0.1, 1.0e+9]}"),
+}
+
+
+class Records:
+    """A sink that keeps all records as host arrays: `{(probe, variable, step): array}`."""
+
+    def __init__(self):
+        self.values = {}
+
+    def start(self, simulation):
+        self._to_host = simulation.backend.to_host
+
+    def record(self, probe, step, values):
+        for name, array in values.items():
+            self.values[probe, name, step] = self._to_host(array).copy()
+
+    def advance(self, simulation):
+        pass
+
+    def finish(self, simulation, outcome):
+        self.outcome = outcome
+
+
+def run(spec, backend):
+    """The finished simulation of a spec, and what was recorded."""
+    simulation, records = Simulation(spec, backend), Records()
+    simulation.run([records])
+    return simulation, records

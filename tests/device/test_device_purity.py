@@ -1,0 +1,160 @@
+"""Whole runs on the strict stand-in: no array leaves the device unasked, and the numbers are NumPy's."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from attndyn_plugins.architectures.pure_attention import PureAttention
+from device.short_runs import CASES, run
+from device.strict import StrictBackend
+
+from attndyn.backend.base import Backend
+from attndyn.simulation import Simulation
+from attndyn.trajectory import TrajectoryWriter, open_trajectory
+
+CHECK_EVERY = 2
+
+
+@pytest.fixture(params=["float64", "float32"])
+def dtype(request):
+    return request.param
+
+
+def strict_and_reference(dtype):
+    backends = StrictBackend(dtype), Backend(np, dtype)
+    for backend in backends:
+        backend.check_every = CHECK_EVERY
+    return backends
+
+
+@pytest.mark.parametrize("overrides", CASES.values(), ids=CASES)
+def test_run_equals_reference_bit_for_bit(small, overrides, dtype):
+    spec = small(*overrides, f"training.dtype={dtype}")
+    (strict, found), (reference, expected) = (run(spec, b) for b in strict_and_reference(dtype))
+    assert found.outcome.state == expected.outcome.state
+    assert np.array_equal(found.outcome.diverged_at, expected.outcome.diverged_at)
+    assert found.values.keys() == expected.values.keys()
+    assert {probe for probe, _, _ in found.values} == set(spec.probes)
+    for key, array in expected.values.items():
+        assert found.values[key].dtype == array.dtype == dtype, key
+        np.testing.assert_array_equal(found.values[key], array, str(key))
+    for key, array in reference.checkpoint().items():
+        np.testing.assert_array_equal(strict.checkpoint()[key], array, key)
+
+
+def test_cases_reach_everything(small):
+    """The cases cover every optimizer and representation, and one run that loses a replica."""
+    simulations = [Simulation(small(*overrides), Backend(np)) for overrides in CASES.values()]
+    assert {s.spec.optimizer.kind for s in simulations} == {"gd", "sgd", "adam", "adamw", "flow"}
+    assert {s.representation for s in simulations} == {"population", "counts", "positions"}
+    _, records = run(small(*CASES["one diverges"]), Backend(np))
+    assert records.outcome.state == "diverged"
+    assert sorted(records.outcome.diverged_at >= 0) == [False] * 3 + [True] * 3
+
+
+@pytest.mark.parametrize("case", ["adam", "positions", "flow"])
+def test_trajectory_file_equals_reference(small, tmp_path, case):
+    spec, trees = small(*CASES[case]), []
+    for backend in strict_and_reference("float64"):
+        directory = tmp_path / backend.name
+        directory.mkdir()
+        Simulation(spec, backend).run([TrajectoryWriter(directory)])
+        trees.append(open_trajectory(directory / "trajectory.nc"))
+    assert trees[0].attrs["backend"] == "strict"
+    for probe in spec.probes:
+        xr.testing.assert_identical(*(tree[probe].to_dataset().load() for tree in trees))
+
+
+@pytest.mark.parametrize("case", ["sgd", "adam", "adamw", "flow", "one diverges"])
+def test_resumed_run_equals_uninterrupted(small, case):
+    spec = small(*CASES[case])
+    uninterrupted, expected = run(spec, StrictBackend())
+    first = Simulation(spec, StrictBackend())
+    first.run(interrupted=lambda: first.step == 3)
+    checkpoint = first.checkpoint()
+    assert all(type(array) is np.ndarray for array in checkpoint.values())
+    second = Simulation(spec, StrictBackend())
+    second.restore(checkpoint)
+    assert second.step == 3
+    second.run()
+    for key, array in uninterrupted.checkpoint().items():
+        np.testing.assert_array_equal(second.checkpoint()[key], array, key)
+
+
+# -- transfers --------------------------------------------------------------------------------------------
+
+
+def transfers(simulation):
+    """Arrays moved to and from the device by a whole run without sinks."""
+    xp = simulation.backend.xp
+    before = xp.uploads, xp.downloads
+    simulation.run()
+    return xp.uploads - before[0], xp.downloads - before[1]
+
+
+@pytest.mark.parametrize("steps", [5, 23])
+def test_population_run_moves_only_what_the_divergence_check_reads(small, steps):
+    spec = small(*CASES["population"], f"training.steps={steps}", "probes={}")
+    simulation = Simulation(spec, StrictBackend())
+    simulation.backend.check_every = 4
+    fields = 3  # log-weights, targets, sample weights: once
+    checks = len({*range(0, steps, 4), steps})
+    assert transfers(simulation) == (fields, checks)
+
+
+@pytest.mark.parametrize(("case", "fields"), [("counts, W_V", 4), ("positions", 5)])
+def test_sampled_run_uploads_its_contexts_and_nothing_else(small, case, fields):
+    spec = small(*CASES[case], "probes={}")
+    evaluations = spec.training.steps + 1
+    # CuPy's interval between checks is longer than this run: the first step and the last
+    assert transfers(Simulation(spec, StrictBackend())) == (fields * evaluations, 2)
+
+
+def test_probes_leave_the_device_when_they_are_flushed(small, tmp_path):
+    simulation = Simulation(small(), StrictBackend())
+    xp = simulation.backend.xp
+    writer = TrajectoryWriter(tmp_path, flush_seconds=1e9)
+    writer.start(simulation)
+    xp.downloads = 0
+    loss = simulation.evaluate(0)
+    simulation._record([writer], {name: {0} for name in simulation.probes}, loss, last=False)
+    writer.advance(simulation)
+    assert xp.downloads == 0
+    writer.flush()
+    assert xp.downloads > 0
+
+
+# -- the proof can fail -----------------------------------------------------------------------------------
+
+
+class Leaky(PureAttention):
+    """Pure attention with one careless line behind it."""
+
+    leak = None
+
+    def loss_and_gradients(self, parameters, contexts):
+        loss, gradients = super().loss_and_gradients(parameters, contexts)
+        return type(self).leak(self.backend.xp, loss), gradients
+
+
+LEAKS = {
+    "NumPy's function": lambda xp, loss: np.abs(loss),
+    "a constant on the host": lambda xp, loss: loss + np.zeros(loss.shape),
+    "a look at a value": lambda xp, loss: loss if float(loss[0]) < 1e9 else loss * 0,
+    "an index on the host": lambda xp, loss: loss[np.arange(len(loss))],
+    "a loop over replicas": lambda xp, loss: xp.stack([value * 1 for value in loss]),
+    "a result on the host": lambda xp, loss: np.asarray(loss),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS.values(), ids=LEAKS)
+def test_planted_leak_is_caught(small, monkeypatch, leak):
+    monkeypatch.setattr(Leaky, "leak", staticmethod(leak))
+    spec = small()
+    for backend in strict_and_reference("float64"):
+        simulation = Simulation(spec, backend)
+        simulation.architecture = Leaky(spec.model, len(simulation.data.tokens), backend)
+        if backend.name == "strict":
+            with pytest.raises(TypeError):
+                simulation.run()
+        else:
+            assert simulation.run().state == "complete"  # NumPy alone would never tell
