@@ -18,7 +18,8 @@ class Cycle(NamedTuple):
 
     Attributes:
         rise_onset: the rise has done its first `tail` (a tenth).
-        peak: middle of the top, the stretch within a `tail` of the full height; absent until left.
+        peak: middle of the top, the stretch within a `tail` (and the noise) of the full height; absent
+            until left.
         height: how far the signal rises above the base.
         fall_onset: end of the top.
         fall_end: the fall has only its last `tail` to go.
@@ -57,7 +58,8 @@ def find_cycle(
         return Cycle()
     raw, values = values, smooth(steps, values, smoothing * np.abs(steps)) - base
     floor = max(floor, tail * float(values.max()))
-    left, floor = _leave(steps, raw, values, floor, noise_factor)
+    left, noise = _leave(steps, raw, values, floor, noise_factor)
+    floor = max(floor, noise_factor * noise)
     top = int(np.argmax(values[: left + 1]))
     height = float(values[top])
     half = first_crossing(steps[: top + 1], values[: top + 1], height / 2)
@@ -67,26 +69,28 @@ def find_cycle(
     onset = last_crossing(steps[:risen], values[:risen], tail * height)
     if left == len(values):
         return Cycle(onset, height=height)
-    top_from = first_crossing(steps[: top + 1], values[: top + 1], (1 - tail) * height)
-    top_to = last_crossing(steps[: left + 1], -values[: left + 1], -(1 - tail) * height)
+    # the highest of noisy records lies above the curve: without a margin the top would be that record alone
+    level = max((1 - tail) * height - 2 * noise, height / 2)
+    top_from = first_crossing(steps[: top + 1], values[: top + 1], level)
+    top_to = last_crossing(steps[: left + 1], -values[: left + 1], -level)
     end, depth = _fall(steps[top:], height - values[top:], left - top, floor, tail, settle)
     return Cycle(onset, (top_from + top_to) / 2, height, top_to, end, depth)
 
 
 def _leave(steps: Array, raw: Array, values: Array, floor: float, noise_factor: float) -> tuple[int, float]:
-    """Record at which a rise above 0 that counts is half lost (their number if none), and the floor it beat.
+    """Record at which a rise above 0 that counts is half lost (their number if none), and the noise till then.
 
-    The noise may grow during training, so it is that of the records until then; a rise that does not stand
-    above it raises the floor for the next.
+    The noise may grow during training, so it is measured up to there; a rise that does not stand above it
+    raises the floor for the next.
     """
     highest = np.maximum.accumulate(values)
     while True:
         left = _first((highest >= floor) & (highest - values >= np.maximum(highest / 2, floor)))
         until = max(left + 1, NOISE_RECORDS)
-        needed = noise_factor * noise_level(steps[:until], raw[:until])
-        if needed <= floor:
-            return left, floor
-        floor = needed
+        noise = noise_level(steps[:until], raw[:until])
+        if noise_factor * noise <= floor:
+            return left, noise
+        floor = noise_factor * noise
 
 
 def _fall(
