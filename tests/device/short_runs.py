@@ -17,7 +17,7 @@ CASES = {
     "nesterov": ("optimizer={kind: sgd, lr: 0.1, momentum: 0.9, nesterov: true}",),
     "adam": (SCHEDULE,),
     "adamw": ("optimizer={kind: adamw, lr: 0.01, weight_decay: 0.1}",),
-    "flow": (*POPULATION, "optimizer={kind: flow}", "training.time=1.0"),
+    "flow": (*POPULATION, "optimizer={kind: flow, rtol: 1.0e-5, atol: 1.0e-6}", "training.time=1.0"),
     "population": POPULATION,
     "population, W_V": (*POPULATION, "model.value_projection=true"),
     "counts, all positions": ("training.loss_positions=all",),

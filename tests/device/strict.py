@@ -3,9 +3,9 @@
 `StrictModule` takes the place of the `cupy` module and `DeviceArray` that of `cupy.ndarray`. Beyond what CuPy
 refuses (implicit conversion to NumPy, operands on the host) they refuse what CuPy does silently and slowly:
 waiting for the device (`float(a)`, `if a:`, `a[mask]`, iteration), NumPy functions on device arrays, and
-uploads in passing (host arrays as indices or as assigned values). Only `asarray` goes up, only `asnumpy` down.
-Transfers copy, so that nothing can rely on NumPy's aliasing; and every call is noted, to be checked against
-CuPy's interface.
+uploads in passing (host arrays as indices or as assigned values). Only `asarray` and `array` go up, only
+`asnumpy` comes down. Transfers copy, so that nothing can rely on NumPy's aliasing; and every call is noted,
+to be checked against CuPy's interface.
 """
 
 import operator
@@ -16,7 +16,7 @@ import numpy as np
 from attndyn.backend.base import Backend
 from attndyn.backend.cupy_backend import CupyBackend
 
-# both take host arrays to the device
+# these take host arrays to the device
 UPLOADS = {"asarray", "array"}
 # their result's shape depends on values: CuPy waits for the device to know it
 WAITING = {"nonzero", "flatnonzero", "argwhere", "unique", "extract", "compress", "trim_zeros"}
@@ -53,6 +53,7 @@ class StrictModule:
         return Function(self, name, found)
 
     def asnumpy(self, array):
+        self.calls.add(Call("asnumpy", 1, frozenset()))
         if not isinstance(array, DeviceArray):
             return np.asarray(array)
         self.downloads += 1

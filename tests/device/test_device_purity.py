@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import xarray as xr
-from attndyn_plugins.architectures.pure_attention import PureAttention
-from device.short_runs import CASES, run
-from device.strict import StrictBackend
 
 from attndyn.backend.base import Backend
 from attndyn.simulation import Simulation
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
+from attndyn_plugins.architectures.pure_attention import PureAttention
+from device.short_runs import CASES, run
+from device.strict import StrictBackend
 
 CHECK_EVERY = 2
 
@@ -67,7 +67,7 @@ def test_trajectory_file_equals_reference(small, tmp_path, case):
 @pytest.mark.parametrize("case", ["sgd", "adam", "adamw", "flow", "one diverges"])
 def test_resumed_run_equals_uninterrupted(small, case):
     spec = small(*CASES[case])
-    uninterrupted, expected = run(spec, StrictBackend())
+    uninterrupted, _ = run(spec, StrictBackend())
     first = Simulation(spec, StrictBackend())
     first.run(interrupted=lambda: first.step == 3)
     checkpoint = first.checkpoint()
