@@ -1,0 +1,155 @@
+"""The overview in the layout of Figure 2 of arXiv:2605.01199: snapshots of the stages over curves in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
+
+from attndyn.report import curves, rows, style
+from attndyn.report.files import WIDTH, new_figure
+from attndyn.report.snapshots import Snapshot, choose_snapshots, position
+
+Spans = Sequence[tuple[str, float, float]]
+CURVE_HEIGHT, MAX_CELL = 1.5, 1.15
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One kind of picture: what it is called, where its data come from, and the data if they are there."""
+
+    label: str
+    needs: str
+    data: xr.Dataset | None
+
+
+@dataclass(frozen=True)
+class Row(Panel):
+    """A row of snapshots, one panel a step."""
+
+    draw: Callable[[Sequence[Axes], xr.Dataset, Sequence[int], rows.View], AxesImage | None]
+
+
+@dataclass(frozen=True)
+class Curve(Panel):
+    """A panel of curves over training."""
+
+    draw: Callable[[Axes, xr.Dataset, xr.DataTree], None]
+
+
+def draw_overview(
+    trajectory: xr.DataTree, analysis: Mapping[str, xr.Dataset], spans: Spans, replica: int = 0
+) -> tuple[Figure, list[str]]:
+    """The overview of a run, and a line for every panel that had to be left out.
+
+    Args:
+        trajectory: the run's trajectory.
+        analysis: results by analyzer.
+        spans: stages as (label, start, end) in steps; may be empty.
+        replica: index of the replica whose snapshots are shown; curves show all replicas.
+    """
+    row_panels, curve_panels = _rows(trajectory, analysis), _curves(trajectory, analysis)
+    panels: list[Panel] = [*row_panels, *curve_panels]
+    notes = [f"{panel.label} left out: needs the {panel.needs}" for panel in panels if panel.data is None]
+    row_panels = [row for row in row_panels if row.data is not None]
+    curve_panels = [curve for curve in curve_panels if curve.data is not None]
+    snapshots = _snapshots(row_panels, spans)
+    cell = min(MAX_CELL, (WIDTH - 1.0) / max(len(snapshots), 4))
+    heights = [len(row_panels) * (cell + 0.2) + 0.3, -(-len(curve_panels) // 2) * CURVE_HEIGHT + 0.6]
+    parts = [bool(row_panels), bool(curve_panels)]
+    heights = [height for height, present in zip(heights, parts, strict=True) if present] or [1.0]
+    figure = new_figure(sum(heights))
+    subfigures = list(
+        cast(Any, figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
+    )
+    if row_panels:
+        _draw_rows(subfigures[0], row_panels, snapshots, rows.View(trajectory, replica))
+    if curve_panels:
+        _draw_curves(subfigures[-1], curve_panels, trajectory, spans)
+    if notes:
+        figure.supxlabel("; ".join(notes), fontsize=6, color="0.35")
+    return figure, notes
+
+
+def _rows(trajectory: xr.DataTree, analysis: Mapping[str, xr.Dataset]) -> list[Row]:
+    cosine, pca = analysis.get("cosine"), analysis.get("pca")
+    attention = _recorded(trajectory, "attention")
+    return [
+        Row("cosine of embeddings", "analyzer 'cosine'", cosine, rows.draw_cosine),
+        Row("embeddings in one basis", "analyzer 'pca'", pca, rows.draw_pca),
+        Row("attention maps", "probe 'attention'", attention, rows.draw_attention),
+    ]
+
+
+def _curves(trajectory: xr.DataTree, analysis: Mapping[str, xr.Dataset]) -> list[Curve]:
+    attention, loss = _recorded(trajectory, "attention"), _recorded(trajectory, "loss")
+    norms, projection = analysis.get("norms"), analysis.get("projection")
+    return [
+        Curve("entropy", "probe 'attention'", attention, curves.draw_entropy),
+        Curve("norms", "analyzer 'norms'", norms, curves.draw_norms),
+        Curve("projection", "analyzer 'projection'", projection, curves.draw_projection),
+        Curve("loss", "probe 'loss'", loss, curves.draw_loss),
+    ]
+
+
+def _recorded(trajectory: xr.DataTree, probe: str) -> xr.Dataset | None:
+    if probe not in trajectory.children or not trajectory[probe].sizes["step"]:
+        return None
+    return trajectory[probe].to_dataset()
+
+
+def _snapshots(panels: Sequence[Row], spans: Spans) -> list[Snapshot]:
+    data = panels[0].data if panels else None
+    return [] if data is None else choose_snapshots(spans, data["step"].values)
+
+
+def _draw_rows(
+    figure: SubFigure, panels: Sequence[Row], snapshots: Sequence[Snapshot], view: rows.View
+) -> None:
+    count = len(snapshots)
+    grid = figure.subplots(len(panels), count + 1, squeeze=False, width_ratios=[1.0] * count + [0.07])
+    wanted = [snapshot.step for snapshot in snapshots]
+    for axes, panel in zip(grid, panels, strict=True):
+        assert panel.data is not None
+        steps = rows.recorded_steps(panel.data, wanted)
+        image = panel.draw(axes[:-1], panel.data, steps, view)
+        if image is None:
+            axes[-1].remove()
+        else:
+            figure.colorbar(image, cax=axes[-1]).ax.tick_params(labelsize=6)
+        if panel is panels[0]:
+            _title_columns(axes[:-1], snapshots, panel.data)
+        elif steps != wanted:  # recorded at other steps than the row that names them
+            for ax, step in zip(axes, steps, strict=False):
+                style.label_axes(ax, title=position(panel.data, step))
+
+
+def _title_columns(axes: Sequence[Axes], snapshots: Sequence[Snapshot], data: xr.Dataset) -> None:
+    for ax, (label, step) in zip(axes, snapshots, strict=True):
+        where = position(data, step)
+        ax.set_title(where, fontsize=7, pad=3)
+        if label:
+            box = {"facecolor": style.stage_color(label), "alpha": 0.25, "linewidth": 0, "pad": 1.5}
+            ax.set_title(f"{label}\n{where}", fontsize=7, pad=4, bbox=box)
+
+
+def _draw_curves(figure: SubFigure, panels: Sequence[Curve], trajectory: xr.DataTree, spans: Spans) -> None:
+    axes = style.panel_grid(figure, len(panels))
+    for number, (ax, panel) in enumerate(zip(axes, panels, strict=True)):
+        assert panel.data is not None
+        panel.draw(ax, panel.data, trajectory)
+        style.shade_stages(ax, style.spans_on_axis(spans, panel.data))
+        if number < len(panels) - 2:
+            ax.set_xlabel("")
+    colors = style.token_colors(trajectory, trajectory.dataset["token"].values.tolist())
+    tokens = [Line2D([], [], color=c, label=f"token {style.shorten(token)}") for token, c in colors.items()]
+    figure.legend(handles=tokens, loc="outside upper center", ncols=len(tokens), handlelength=1.6)
+    if spans:
+        handles = style.stage_handles(spans)
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.2)
