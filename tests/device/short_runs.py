@@ -1,5 +1,7 @@
 """Short runs that between them reach every part of the engine that touches arrays."""
 
+import numpy as np
+
 from attndyn.simulation import Simulation
 
 POPULATION = ("data.regime=population",)
@@ -64,3 +66,21 @@ def run(spec, backend):
     simulation, records = Simulation(spec, backend), Records()
     simulation.run([records])
     return simulation, records
+
+
+def assert_same_run(spec, backend, reference, tolerance=0.0):
+    """The same records, outcome and final state on two backends, to a tolerance or bit for bit."""
+    for each in (backend, reference):
+        each.check_every = 2  # divergence is seen at the same steps
+    (simulation, found), (expected_simulation, expected) = run(spec, backend), run(spec, reference)
+    assert found.outcome.state == expected.outcome.state
+    assert np.array_equal(found.outcome.diverged_at, expected.outcome.diverged_at)
+    assert {probe for probe, _, _ in found.values} == set(spec.probes)
+    assert found.values.keys() == expected.values.keys()
+    for key, array in expected.values.items():
+        assert found.values[key].dtype == array.dtype == spec.training.dtype, key
+        np.testing.assert_allclose(found.values[key], array, tolerance, tolerance, err_msg=str(key))
+    state, expected_state = simulation.checkpoint(), expected_simulation.checkpoint()
+    assert state.keys() == expected_state.keys()
+    for key, array in expected_state.items():
+        np.testing.assert_allclose(state[key], array, tolerance, tolerance, err_msg=key)

@@ -8,10 +8,8 @@ from attndyn.backend.base import Backend
 from attndyn.simulation import Simulation
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
 from attndyn_plugins.architectures.pure_attention import PureAttention
-from device.short_runs import CASES, run
+from device.short_runs import CASES, assert_same_run, run
 from device.strict import StrictBackend
-
-CHECK_EVERY = 2
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -19,26 +17,10 @@ def dtype(request):
     return request.param
 
 
-def strict_and_reference(dtype):
-    backends = StrictBackend(dtype), Backend(np, dtype)
-    for backend in backends:
-        backend.check_every = CHECK_EVERY
-    return backends
-
-
 @pytest.mark.parametrize("overrides", CASES.values(), ids=CASES)
 def test_run_equals_reference_bit_for_bit(small, overrides, dtype):
     spec = small(*overrides, f"training.dtype={dtype}")
-    (strict, found), (reference, expected) = (run(spec, b) for b in strict_and_reference(dtype))
-    assert found.outcome.state == expected.outcome.state
-    assert np.array_equal(found.outcome.diverged_at, expected.outcome.diverged_at)
-    assert found.values.keys() == expected.values.keys()
-    assert {probe for probe, _, _ in found.values} == set(spec.probes)
-    for key, array in expected.values.items():
-        assert found.values[key].dtype == array.dtype == dtype, key
-        np.testing.assert_array_equal(found.values[key], array, str(key))
-    for key, array in reference.checkpoint().items():
-        np.testing.assert_array_equal(strict.checkpoint()[key], array, key)
+    assert_same_run(spec, StrictBackend(dtype), Backend(np, dtype))
 
 
 def test_cases_reach_everything(small):
@@ -54,7 +36,7 @@ def test_cases_reach_everything(small):
 @pytest.mark.parametrize("case", ["adam", "positions", "flow"])
 def test_trajectory_file_equals_reference(small, tmp_path, case):
     spec, trees = small(*CASES[case]), []
-    for backend in strict_and_reference("float64"):
+    for backend in (StrictBackend(), Backend(np)):
         directory = tmp_path / backend.name
         directory.mkdir()
         Simulation(spec, backend).run([TrajectoryWriter(directory)])
@@ -150,7 +132,7 @@ LEAKS = {
 def test_planted_leak_is_caught(small, monkeypatch, leak):
     monkeypatch.setattr(Leaky, "leak", staticmethod(leak))
     spec = small()
-    for backend in strict_and_reference("float64"):
+    for backend in (StrictBackend(), Backend(np)):
         simulation = Simulation(spec, backend)
         simulation.architecture = Leaky(spec.model, len(simulation.data.tokens), backend)
         if backend.name == "strict":
