@@ -72,12 +72,10 @@ class Symmetric(Section):
     def flaws(self) -> Iterator[Flaw]:
         """Refuse a shift that takes a probability out of (0, 1), or that has nowhere to go."""
         share = (1 - self.p) / (self.d_vocab - 1)
-        limit = share if self.d_vocab > 2 else 0.0
-        if abs(self.delta) >= share or (limit == 0 and self.delta != 0):
-            allowed = (
-                f"between ±{limit:.6g}, the share of each token" if limit else "0: the group is one token"
-            )
-            yield Flaw(("delta",), f"found {self.delta!r}; allowed: {allowed}")
+        if self.d_vocab == 2 and self.delta != 0:
+            yield Flaw(("delta",), f"found {self.delta!r}; must be 0, for a group of one token has no shift")
+        elif abs(self.delta) >= share:
+            yield Flaw(("delta",), f"found {self.delta!r}; must lie within ±{share:.6g}, each token's share")
 
     def vector(self) -> np.ndarray:
         """Probabilities `(token,)`."""

@@ -87,7 +87,7 @@ class NormalInit(Section):
     kind: Literal["normal"] = Field(default="normal", description="distribution of the initial parameters")
     std: Annotated[float | None, Varies()] = Field(default=None, ge=0, description="standard deviation ε")
     width_power: Annotated[float | None, Varies()] = Field(
-        default=None, ge=-64, le=64, description="exponent of d_model that gives ε; -2 if std is not given"
+        default=None, ge=-16, le=4, description="exponent of d_model that gives ε; -2 if std is not given"
     )
 
     def flaws(self) -> Iterator[Flaw]:

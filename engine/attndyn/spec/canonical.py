@@ -17,6 +17,13 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def _string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    # PyYAML would fold these line breaks away in any other style
+    style = '"' if set(text) & set("\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _string)
 for _tag, _pattern in (("int", INTEGER), ("float", REAL), ("float", NOT_FINITE)):
     _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, list("-+.0123456789"))
 

@@ -59,6 +59,8 @@ def _explain(detail: ErrorDetails, path: Path, allowed: list[str]) -> Iterator[F
     elif kind == "union_tag_not_found":
         key = context["discriminator"].strip("'")
         yield Flaw((*path, key), "is missing; this key is required")
+    elif kind == "too_short" and len(found) >= context["min_length"]:
+        return  # Pydantic counts valid items only; the invalid ones have been reported
     elif kind == "value_error":
         yield Flaw(path, f"found {describe(found)}; {context['error']}")
     else:

@@ -310,8 +310,7 @@ class _Reader:
         try:
             return scalar(event.value)
         except ValueError as error:
-            self.note(event, path, str(error))
-            return 0
+            self.fail(event, path, str(error))
 
     def until(self, end: type) -> Iterator[Any]:
         """Events that begin a value, up to the end of the collection."""
