@@ -13,12 +13,12 @@ Array = NDArray[np.float64]
 
 
 class Spectrum(NamedTuple):
-    """Thin singular value decomposition of matrices (..., row, column); NaN where an entry is not finite.
+    """Singular values and leading directions of matrices (..., row, column); NaN where one is not finite.
 
     Attributes:
-        left: leading left singular vectors (..., row).
+        left: leading left singular vectors (..., row), NaN for a zero matrix, which has no direction.
         values: singular values, descending (..., min(row, column)).
-        right: leading right singular vectors (..., column).
+        right: leading right singular vectors (..., column), likewise.
     """
 
     left: Array
@@ -44,8 +44,11 @@ def spectrum(matrices: NDArray[np.floating]) -> Spectrum:
     matrices = np.asarray(matrices, dtype=np.float64)
     finite = np.isfinite(matrices).all(axis=(-2, -1))
     left, values, right = np.linalg.svd(np.where(finite[..., None, None], matrices, 0), full_matrices=False)
-    blank = np.where(finite, 0.0, np.nan)[..., None]
-    return Spectrum(left[..., :, 0] + blank, values + blank, right[..., 0, :] + blank)
+    values = np.where(finite[..., None], values, np.nan)
+    directed = values[..., :1] > 0
+    return Spectrum(
+        np.where(directed, left[..., :, 0], np.nan), values, np.where(directed, right[..., 0, :], np.nan)
+    )
 
 
 def energy_share(values: Array) -> Array:

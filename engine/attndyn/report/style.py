@@ -26,7 +26,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 REFERENCE: dict[str, Any] = {"color": "0.35", "linestyle": (0, (1, 1.5)), "linewidth": 0.9, "zorder": 1}
 DIVERGING, SEQUENTIAL = "PuOr_r", "Blues"
 # inches that one entry of a legend takes beside its letters, and for each letter
-LEGEND_HANDLE, LEGEND_LETTER = 0.36, 0.06
+LEGEND_HANDLE, LEGEND_LETTER = 0.34, 0.055
 STEP_AXIS = "training step"
 MAX_CURVES, MAX_PANELS, MAX_NAMES = 6, 4, 5
 
@@ -191,14 +191,14 @@ def legend(figure: FigureBase, heading: str = "") -> None:
             entries.setdefault(label, handle)
     if not entries:
         return
-    longest = max(len(label) // (2 if label.startswith("$") else 1) for label in entries)
-    width = cast(Figure, figure).bbox.width / cast(Figure, figure).dpi
-    room = width / (LEGEND_HANDLE + LEGEND_LETTER * longest)
+    room = cast(Figure, figure).bbox.width / cast(Figure, figure).dpi
+    widths = [LEGEND_HANDLE + LEGEND_LETTER * _letters(label) for label in entries]
+    columns = len(entries) if sum(widths) <= room else max(1, int(room / max(widths)))
     figure.legend(
         list(entries.values()),
         list(entries),
         loc="outside upper center",
-        ncols=max(1, min(int(room), len(entries))),
+        ncols=columns,
         handlelength=1.6,
         columnspacing=1.2,
     )
@@ -263,6 +263,11 @@ def panel_grid(figure: FigureBase, count: int, **options: Any) -> list[Axes]:
     for ax in axes[count:]:
         ax.remove()
     return axes[:count]
+
+
+def _letters(label: str) -> int:
+    # about half of a formula's characters are commands
+    return len(label) // 2 if label.startswith("$") else len(label)
 
 
 def _axes(figure: FigureBase) -> list[Axes]:

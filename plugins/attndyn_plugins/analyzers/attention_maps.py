@@ -88,7 +88,7 @@ class AttentionMaps(Analyzer):
             for query, color in colors.items():
                 style.line_with_band(ax, x, ratio.sel(query=query), color, style.shorten(query))
             ax.axhline(1, **style.REFERENCE)
-            title = f"{title}, to {token}" if title else f"attention to {token} over its frequency"
+            title = title or f"attention to {token} over its frequency"
             style.label_axes(ax, y=r"$A\,/\,\pi$", title=title)
             ax.label_outer()
         style.legend(parts[1], "query:")

@@ -164,14 +164,8 @@ def _draw_norms(ax: Axes, norms: xr.DataArray, trajectory: xr.DataTree, dim: str
 
 def _mark_troughs(ax: Axes, result: xr.Dataset, trajectory: xr.DataTree) -> None:
     x = style.step_axis(ax, result["embedding_norm"])
-    points: dict[str, Any] = {
-        "marker": "v",
-        "markersize": 3,
-        "alpha": 0.6,
-        "linestyle": "none",
-        "clip_on": False,
-    }
+    points: dict[str, Any] = {"marker": "v", "markersize": 3, "alpha": 0.6, "linestyle": "none"}
     for token, color in style.token_colors(trajectory, result["token"].values.tolist()).items():
         events = result.sel(token=token)
         at = np.interp(events["trough_step"].values.ravel(), result["step"].values, x)
-        ax.plot(at, events["trough_norm"].values.ravel(), color=color, **points)
+        ax.plot(at, events["trough_norm"].values.ravel(), color=color, clip_on=False, **points)

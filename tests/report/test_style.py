@@ -1,0 +1,167 @@
+"""Palette, axes and bands: what is drawn, where, and that nothing leaks out of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from attndyn.report import style
+
+
+@pytest.fixture
+def ax() -> Axes:
+    return Figure(layout="constrained").subplots()
+
+
+def test_style_is_restored() -> None:
+    before = mpl.rcParams["font.size"]
+    with style.style():
+        assert mpl.rcParams["font.size"] == 7.5 != before
+    assert mpl.rcParams["font.size"] == before
+
+
+def test_import_changes_nothing_and_needs_no_pyplot() -> None:
+    code = (
+        "import matplotlib as mpl; before = mpl.rcParams.copy(); import attndyn.report.style, sys;"
+        "sys.exit(before != mpl.rcParams or 'matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_band_is_median_and_quantiles(ax: Axes) -> None:
+    values = np.arange(11.0)[:, None] * [1.0, 10.0]
+    style.line_with_band(ax, [0, 5], values, "#000000", "w")
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), [5, 50])
+    corners = ax.collections[0].get_paths()[0].vertices
+    np.testing.assert_allclose((corners[:, 1].min(), corners[:, 1].max()), (1, 90))
+    assert line.get_label() == "w"
+
+
+def test_labelled_values_are_transposed(ax: Axes) -> None:
+    values = xr.DataArray(np.arange(12.0).reshape(4, 3), dims=("step", "replica"))
+    style.line_with_band(ax, np.arange(4), values, "#000000", "w")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [1, 4, 7, 10])
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_few_replicas_are_all_drawn_under_one_label(ax: Axes, replicas: int) -> None:
+    style.line_with_band(ax, [0, 1], np.arange(2.0 * replicas).reshape(replicas, 2), "#000000", "w")
+    assert len(ax.lines) == replicas
+    assert not ax.collections
+    assert len(ax.get_legend_handles_labels()[1]) == 1
+
+
+def test_diverged_replicas_leave_the_band_to_the_others(ax: Axes) -> None:
+    values = np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, np.nan], [3.0, np.nan]])
+    style.line_with_band(ax, [0, 1], values, "#000000", "w")
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [2, np.nan])
+
+
+def test_a_single_record_is_visible(ax: Axes) -> None:
+    style.line_with_band(ax, [3], [[1.0], [2.0], [4.0]], "#000000", "w")
+    assert ax.lines[0].get_marker() == "."
+
+
+def records(**coords: object) -> xr.Dataset:
+    return xr.Dataset(coords={"step": [0, 10, 20]} | coords)
+
+
+def test_step_axis_in_steps_or_common_time(ax: Axes) -> None:
+    np.testing.assert_array_equal(style.step_axis(ax, records()), [0, 10, 20])
+    assert ax.get_xlabel() == "step"
+    np.testing.assert_array_equal(style.step_axis(ax, records(time=("step", [0, 1, 4]))), [0, 1, 4])
+    assert ax.get_xlabel() == "time"
+    per_replica = (("replica", "step"), [[0, 1, 4], [0, 2, 8]])
+    np.testing.assert_array_equal(style.step_axis(ax, records(time=per_replica)), [0, 10, 20])
+
+
+def test_step_axes_are_found_again() -> None:
+    figure = Figure()
+    first, _, third = figure.subplots(1, 3)
+    for ax in (first, third):
+        style.step_axis(ax, records())
+        ax.set_xlabel("")
+    assert style.step_axes(figure) == [first, third]
+
+
+def test_spans_follow_the_axis() -> None:
+    spans = [("focus", 5.0, 20.0)]
+    assert style.spans_on_axis(spans, records()) == spans
+    assert style.spans_on_axis(spans, records(time=("step", [0, 1, 4]))) == [("focus", 0.5, 4.0)]
+
+
+def test_shading_keeps_the_limits_and_skips_what_is_absent(ax: Axes) -> None:
+    ax.set_xlim(0, 10)
+    nan = float("nan")
+    style.shade_stages(
+        ax, [("condensation", -5, 4), ("focus", 4, 25), ("dilution", nan, 9), ("token 1", 8, 8)]
+    )
+    assert ax.get_xlim() == (0, 10)
+    spans = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in ax.patches]
+    assert spans == [(0, 4), (4, 10)]
+    assert to_hex(ax.patches[1].get_facecolor()) == style.stage_color("focus").lower()
+
+
+def test_stages_in_sequence_have_different_colors() -> None:
+    labels = ["condensation", "collapse", "plateau", "focus", "dilution", "token 1", "token 2", "token 3"]
+    assert len({style.stage_color(label) for label in labels}) == len(labels)
+    assert [patch.get_label() for patch in style.stage_handles([("focus", 0, 1), ("focus", 2, 3)])] == [
+        "focus"
+    ]
+
+
+def test_weights_are_told_apart() -> None:
+    lines = [style.weight_line(name) for name in ("W_0", "W_1", "W_Q", "W_K", "W_V", "W_O")]
+    assert len({(line["color"], line["linestyle"]) for line in lines}) == 6
+
+
+def test_tokens_keep_their_color_by_rank() -> None:
+    pi = (("replica", "token"), [[0.1, 0.6, 0.3]])
+    trajectory = xr.DataTree(xr.Dataset(coords={"replica": [0], "token": ["x", "y", "z"], "pi": pi}))
+    colors = style.token_colors(trajectory, ["x", "z", "<rest>"])
+    assert colors == {"z": style.PALETTE[1], "x": style.PALETTE[2]}
+
+
+def test_legend_names_each_label_once() -> None:
+    figure = Figure(layout="constrained")
+    for ax in figure.subplots(2, 1):
+        ax.plot([0, 1], label="same")
+        ax.plot([0, 1], label="_hidden")
+    style.legend(figure, "query:")
+    assert [text.get_text() for text in figure.legends[0].texts] == ["query:", "same"]
+
+
+def test_label_axes_shows_units_unless_there_are_none(ax: Axes) -> None:
+    style.label_axes(ax, y="entropy", units="nats")
+    assert ax.get_ylabel() == "entropy [nats]"
+    style.label_axes(ax, y="|cos|", units="1")
+    assert ax.get_ylabel() == "|cos|"
+
+
+def test_long_names_are_cut_and_dollars_are_text(ax: Axes) -> None:
+    assert style.shorten("extraordinary") == "extraord…"
+    image = style.heatmap(ax, np.eye(3), ["a$b$", "c", "d"], ["a$b$", "c", "d"], (0, 1), style.SEQUENTIAL)
+    ax.figure.draw_without_rendering()
+    assert [text.get_text() for text in ax.get_yticklabels()] == [r"a\$b\$", "c", "d"]
+    assert list(ax.get_xticklabels()) == []
+    assert image.get_clim() == (0, 1)
+
+
+@pytest.mark.parametrize(("layers", "heads", "count"), [(1, 1, 1), (1, 3, 3), (8, 8, 4)])
+def test_heads_are_spread_over_the_layers(layers: int, heads: int, count: int) -> None:
+    dims = ("replica", "step", "layer", "head")
+    array = xr.DataArray(np.arange(2.0 * layers * heads).reshape(1, 2, layers, heads), dims=dims)
+    panels = style.layer_heads(array)
+    assert len(panels) == count
+    assert all(panel.dims == ("replica", "step") for _, panel in panels)
+    assert panels[0][0] == ("" if layers * heads == 1 else "layer 0, head 0")
+    xr.testing.assert_equal(panels[-1][1], array.isel(layer=-1, head=-1))
