@@ -30,7 +30,7 @@ class StageOptions(AnalyzerOptions):
     new_direction_level: float = Field(default=0.1, gt=0, lt=1, description="energy of W_0 off its first one")
     hold: float = Field(default=0.5, ge=0, description="how long a crossing must hold, as share of its step")
     seen: float = Field(default=0.2, ge=0, le=1, description="share of that time that must be on record")
-    min_rise: float = Field(default=1e-4, gt=0, lt=1, description="least rise of attention that is a focus")
+    min_rise: float = Field(default=1e-5, gt=0, lt=1, description="least rise of attention that is a focus")
     min_rise_later: float = Field(
         default=0.15, gt=0, lt=1, description="the same for the cycles of later tokens"
     )

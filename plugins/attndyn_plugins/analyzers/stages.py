@@ -19,7 +19,7 @@ from attndyn.analysis.timeline import replica_spans, stage_spans
 from attndyn.registry import analyzer
 from attndyn.report import style
 
-MAX_ROWS = 12
+MAX_REPLICAS = 12
 
 
 @analyzer("stages")
@@ -50,16 +50,30 @@ class Stages(Analyzer):
         ).dataset()
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """Stages of every replica as a timeline; below, median and 10-90 % band of each boundary."""
-        rows = min(result.sizes["replica"], MAX_ROWS)
-        heights = (rows + 1, result.sizes["boundary"])
-        timeline, bands = figure.subplots(2, 1, sharex=True, height_ratios=heights)
-        x = style.step_axis(timeline, result["stage"])
-        _draw_timeline(timeline, result, rows)
-        _draw_bands(bands, result)
+        """A row of coloured stages for each replica, over them the medians with their 10-90 % bands."""
+        ax = figure.subplots()
+        x = style.step_axis(ax, result["stage"])
+        rows = [("median", stage_spans(result))]
+        for number, name in enumerate(result["replica"].values[:MAX_REPLICAS]):
+            rows.append((str(name), replica_spans(result, number)))
+        for row, (_, spans) in enumerate(rows):
+            for label, start, end in style.spans_on_axis(spans, result["stage"]):
+                ax.barh(
+                    row,
+                    end - start,
+                    left=start,
+                    height=0.8,
+                    color=style.stage_color(label),
+                    label=label,
+                    alpha=0.7,
+                )
+        _draw_bands(ax, result, {start for _, start, _ in rows[0][1]})
+        ax.set_yticks(range(len(rows)), [name for name, _ in rows])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
         if len(x) > 1:
-            bands.set_xlim(x[0], x[-1])
-        timeline.set_xlabel("")
+            ax.set_xlim(x[0], x[-1])
+        several = result.sizes["layer"] * result.sizes["head"] > 1
+        style.label_axes(ax, y="replica", title="layer 0, head 0" if several else "")
         style.legend(figure)
 
 
@@ -134,33 +148,10 @@ def _signals(
     )
 
 
-def _draw_timeline(ax: Axes, result: xr.Dataset, rows: int) -> None:
-    """A row of coloured spans for each replica (of the first layer and head), the medians' on top."""
-    lines = [("median", stage_spans(result))]
-    lines += [(str(result["replica"].values[r]), replica_spans(result, r)) for r in range(rows)]
-    for row, (_, spans) in enumerate(lines):
-        for label, start, end in style.spans_on_axis(spans, result["stage"]):
-            color = style.stage_color(label)
-            ax.barh(row, end - start, left=start, height=0.8, color=color, alpha=0.75, label=label)
-    ax.set_yticks(range(len(lines)), [name for name, _ in lines])
-    ax.set_ylim(len(lines) - 0.5, -0.5)
-    several = result.sizes["layer"] * result.sizes["head"] > 1
-    style.label_axes(ax, y="replica (layer 0, head 0)" if several else "replica")
-
-
-def _draw_bands(ax: Axes, result: xr.Dataset) -> None:
-    """Median and 10-90 % band of every boundary, and in how many replicas it is there."""
+def _draw_bands(ax: Axes, result: xr.Dataset, starts: set[float]) -> None:
+    """The 10-90 % band over replicas of each boundary whose median is among `starts`, on the top row."""
     one = result.isel(layer=0, head=0)
-    labels = result["boundary"]["boundary"].values.tolist()
-    steps, x = result["step"].values, style.step_axis(ax, result["stage"])
-    median, p10, p90 = (
-        np.interp(one[f"boundary_{name}"].values, steps, x) for name in ("median", "p10", "p90")
-    )
-    rows = np.arange(len(labels))
-    ax.hlines(rows, p10, p90, color="0.55", linewidth=4)
-    ax.plot(median, rows, "|", color="black", markersize=8, markeredgewidth=1.5)
-    shares = one["boundary_share"].values
-    names = [f"{label.replace('_', ' ')} ({share:.0%})" for label, share in zip(labels, shares, strict=True)]
-    ax.set_yticks(rows, names)
-    ax.set_ylim(len(labels) - 0.5, -0.5)
-    ax.grid(axis="y", linewidth=0.3)
+    shown = np.isin(one["boundary_median"].values, list(starts))
+    for low, high in zip(one["boundary_p10"].values[shown], one["boundary_p90"].values[shown], strict=True):
+        ((_, left, right),) = style.spans_on_axis([("", float(low), float(high))], result["stage"])
+        ax.plot([left, right], [0, 0], color="black", linewidth=1, marker="|", markersize=7, label="10-90 %")
