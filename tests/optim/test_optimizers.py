@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+
 from attndyn import registry
 from attndyn.backend.numpy_backend import NumpyBackend
 from attndyn.errors import SpecError
-from attndyn.optim.schedules import factors
+from attndyn.optim.schedules import elapsed, factor
 from attndyn.simulation import Simulation
 from attndyn.spec.base import Schedule
 
@@ -95,18 +96,32 @@ def test_time_is_the_sum_of_learning_rates():
     schedule = Schedule(kind="warmup", warmup=4)
     for kind in ("gd", "sgd"):
         optimizer, _ = optimize(kind, schedule)
-        np.testing.assert_allclose(optimizer.time[1], 0.2 * np.cumsum([0, 0.25, 0.5, 0.75, 1, 1]))
-    assert optimize("adam")[0].time is None
+        np.testing.assert_allclose(
+            optimizer.time(np.arange(6))[1], 0.2 * np.cumsum([0, 0.25, 0.5, 0.75, 1, 1])
+        )
+    assert optimize("adam")[0].time(np.arange(6)) is None
+
+
+def factors(schedule, steps):
+    return [factor(schedule, step, steps) for step in range(steps)]
 
 
 def test_schedules():
-    np.testing.assert_array_equal(factors(Schedule(), 3), [1, 1, 1])
-    np.testing.assert_allclose(factors(Schedule(kind="warmup", warmup=2), 4), [0.5, 1, 1, 1])
-    np.testing.assert_allclose(
-        factors(Schedule(kind="cosine", warmup=1, final=0.2), 6),
-        [1, *(0.6 + 0.4 * np.cos(np.pi * np.arange(5) / 4))],
-    )
-    assert factors(Schedule(kind="cosine"), 1) == pytest.approx([1])
+    assert factors(Schedule(), 3) == [1, 1, 1]
+    assert factors(Schedule(kind="warmup", warmup=2), 4) == [0.5, 1, 1, 1]
+    cosine = 0.6 + 0.4 * np.cos(np.pi * np.arange(5) / 4)
+    found = factors(Schedule(kind="cosine", warmup=1, final=0.2), 6)
+    np.testing.assert_allclose(found, [1, *cosine])
+    assert factors(Schedule(kind="cosine"), 1) == [1]
+
+
+@pytest.mark.parametrize("kind", ["constant", "warmup", "cosine"])
+@pytest.mark.parametrize("warmup", [0, 3, 11])
+def test_elapsed_is_the_sum_of_the_factors(kind, warmup):
+    shape = {"constant": {}, "warmup": {"warmup": warmup}, "cosine": {"warmup": warmup, "final": 0.1}}
+    schedule = Schedule(kind=kind, **shape[kind])
+    expected = np.cumsum([0, *factors(schedule, 9)])
+    np.testing.assert_allclose(elapsed(schedule, np.arange(10), 9), expected, rtol=1e-12)
 
 
 FLOW = (

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from attndyn.simulation import Simulation
 from attndyn.spec import parse_spec
 from attndyn.theory.closed_forms import condensation_rate, embedding_scale, focus_rate
@@ -59,7 +60,7 @@ def test_rates_and_plateau(stationary, lam, m, time):
     simulation, recorder = integrate(
         stationary=stationary, lam=lam, m=m, std=1e-8, atol=1e-14, steps=350, time=time
     )
-    pi, t = simulation.data.pi[0], simulation.optimizer.time[0]
+    pi, t = simulation.data.pi[0], simulation.optimizer.time(np.arange(simulation.steps + 1))[0]
     w_0, w_1 = recorder.stacked("W_0"), recorder.stacked("W_1")
     size = np.linalg.norm(w_0, axis=(1, 2))
     plateau = embedding_scale(pi) * np.linalg.norm(pi)

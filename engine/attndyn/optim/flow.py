@@ -48,7 +48,7 @@ class GradientFlow(Optimizer):
         assert time is not None, "a spec with the flow optimizer and no time is refused"
         self._backend = backend
         self._options = options
-        self._time = np.tile(np.linspace(0.0, time, steps + 1), (shape[0], 1))
+        self._interval_length = time / steps
         # the integrator's last step size, carried from interval to interval; 0: let it choose
         self._size = np.zeros(shape[0])
 
@@ -63,7 +63,7 @@ class GradientFlow(Optimizer):
     def _interval(self, replica: int, start: np.ndarray, step: int, gradient: ReplicaGradient) -> np.ndarray:
         """The replica's parameters at the end of an output interval; NaN where the integrator gives up."""
         options = self._options[replica]
-        t0, t1 = self._time[replica, step : step + 2]
+        t0, t1 = step * self._interval_length, (step + 1) * self._interval_length
         solver = _METHODS[options.method](
             lambda t, y: -gradient(replica, y),
             t0,
@@ -81,10 +81,9 @@ class GradientFlow(Optimizer):
         self._size[replica] = longest
         return solver.y if solver.status == "finished" else np.full_like(start, np.nan)
 
-    @property
-    def time(self) -> np.ndarray | None:
-        """The ODE's time at every output."""
-        return self._time
+    def time(self, steps: np.ndarray) -> np.ndarray | None:
+        """The ODE's time."""
+        return np.tile(steps * self._interval_length, (len(self._options), 1))
 
     def state(self) -> dict[str, Array]:
         """See `Optimizer.state`."""

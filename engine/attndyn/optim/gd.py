@@ -28,7 +28,6 @@ class GradientDescent(Stepped):
         """See `Optimizer.advance`."""
         parameters -= self.rate(step) * gradients
 
-    @property
-    def time(self) -> np.ndarray | None:
+    def time(self, steps: np.ndarray) -> np.ndarray | None:
         """Sum of the learning rates of the updates before a state."""
-        return self._sum_of_rates()
+        return self._sum_of_rates(steps)

@@ -51,10 +51,9 @@ class Optimizer(ABC):
             gradient: the loss's gradient anywhere, for those that need more than the one given.
         """
 
-    @property
     @abstractmethod
-    def time(self) -> np.ndarray | None:
-        """Time of the state before every update and after the last, `(R, steps + 1)`; None if it has none."""
+    def time(self, steps: np.ndarray) -> np.ndarray | None:
+        """Time of the states before updates `steps`, `(R, len(steps))`; None if the optimizer has none."""
 
     @abstractmethod
     def state(self) -> dict[str, Array]:
@@ -78,13 +77,13 @@ class Stepped(Optimizer):
     ):
         self._backend = backend
         self._lr = np.array([o.lr for o in options])
-        self._factors = schedules.factors(options[0].schedule, steps)
+        self._schedule, self._steps = options[0].schedule, steps
         self._rate = backend.asarray(self._lr[:, None])
         self._buffers: dict[str, Array] = {}
 
     def rate(self, step: int) -> Array:
         """Learning rate of every replica at a step, `(R, 1)`."""
-        return self._rate * float(self._factors[step])
+        return self._rate * schedules.factor(self._schedule, step, self._steps)
 
     def state(self) -> dict[str, Array]:
         """See `Optimizer.state`."""
@@ -95,13 +94,12 @@ class Stepped(Optimizer):
         for name, buffer in self._buffers.items():
             buffer[...] = self._backend.asarray(state[name])
 
-    @property
-    def time(self) -> np.ndarray | None:
+    def time(self, steps: np.ndarray) -> np.ndarray | None:
         """None: only steps proportional to the gradient add up to a time."""
         return None
 
-    def _sum_of_rates(self) -> np.ndarray:
-        return self._lr[:, None] * np.concatenate([[0.0], np.cumsum(self._factors)])
+    def _sum_of_rates(self, steps: np.ndarray) -> np.ndarray:
+        return self._lr[:, None] * schedules.elapsed(self._schedule, steps, self._steps)
 
 
 def column(options: Sequence[OptimizerOptions], field: str, backend: Backend) -> Array:

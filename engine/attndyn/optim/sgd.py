@@ -55,7 +55,6 @@ class SGD(Stepped):
         direction = gradients + self._momentum * velocity if self._nesterov else velocity
         parameters -= self.rate(step) * direction
 
-    @property
-    def time(self) -> np.ndarray | None:
+    def time(self, steps: np.ndarray) -> np.ndarray | None:
         """Sum of the learning rates of the updates before a state."""
-        return self._sum_of_rates()
+        return self._sum_of_rates(steps)

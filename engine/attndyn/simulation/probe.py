@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -81,16 +81,18 @@ class Probe(ABC):
         """Every declared variable, `(R, *shape)`; new device arrays, not views of the state."""
 
 
-def schedule(options: ProbeOptions, steps: int) -> np.ndarray:
-    """Steps at which a probe records, ascending, the last one always among them.
+def cadence(options: ProbeOptions, steps: int) -> Callable[[int], bool]:
+    """Whether a probe records at a step of a run of `steps`; the final state is always recorded.
 
     `count` steps are spread evenly in log(step + 1) from 0 to the end; equal ones are recorded once.
     """
     if options.every is not None:
-        due = np.arange(0, steps + 1, options.every)
-    elif options.steps is not None:
-        due = np.array(options.steps)
+        every = options.every
+        return lambda step: step % every == 0 or step == steps
+    if options.steps is not None:
+        listed = {*options.steps, steps}
     else:
         assert options.count is not None
-        due = np.rint(np.expm1(np.linspace(0.0, np.log1p(steps), options.count))).astype(int)
-    return np.unique(np.append(due[due <= steps], steps))
+        spread = np.linspace(0.0, np.log1p(steps), options.count)
+        listed = {*np.rint(np.expm1(spread)).astype(int).tolist(), steps}
+    return listed.__contains__

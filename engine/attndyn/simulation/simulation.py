@@ -15,7 +15,7 @@ from attndyn.data.source import DataSource
 from attndyn.layers import parameters as parameters_
 from attndyn.layers.architecture import Architecture
 from attndyn.optim.optimizer import Optimizer
-from attndyn.simulation.probe import Probe, State, schedule
+from attndyn.simulation.probe import Probe, State, cadence
 from attndyn.simulation.representation import choose
 from attndyn.simulation.sink import Sink
 from attndyn.spec import Spec
@@ -105,7 +105,7 @@ class Simulation:
         A replica that diverges is set to NaN and the others run on; a run in which any did ends as
         `diverged`.
         """
-        due = {name: set(schedule(p.options, self.steps).tolist()) for name, p in self.probes.items()}
+        due = {name: cadence(probe.options, self.steps) for name, probe in self.probes.items()}
         for sink in sinks:
             sink.start(self)
         # overflow and NaN are what the divergence check is for
@@ -116,7 +116,7 @@ class Simulation:
             sink.finish(self, outcome)
         return outcome
 
-    def _loop(self, sinks: Sequence[Sink], due: dict[str, set[int]], interrupted: Callable[[], bool]) -> str:
+    def _loop(self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], interrupted: Callable[[], bool]) -> str:
         while True:
             for sink in sinks:
                 sink.advance(self)
@@ -137,8 +137,8 @@ class Simulation:
                 self.parameters.flat[...] += self.backend.asarray(poison)
             self.step += 1
 
-    def _record(self, sinks: Sequence[Sink], due: dict[str, set[int]], loss: Array, last: bool) -> None:
-        names = [name for name in self.probes if last or self.step in due[name]]
+    def _record(self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], loss: Array, last: bool) -> None:
+        names = [name for name in self.probes if last or due[name](self.step)]
         if not names:
             return
         state = State(self.step, self.parameters, self.gradients, loss)

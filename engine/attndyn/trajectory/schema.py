@@ -84,7 +84,7 @@ def _group(group: netCDF4.Group, declaration: Declaration, simulation: Simulatio
     group.createDimension("step", None)
     step = group.createVariable("step", "i8", ("step",), chunksizes=(CHUNK_BYTES // 8,))
     step.setncatts({"long_name": "updates made before this state", "units": "step"})
-    if simulation.optimizer.time is not None:
+    if _time_dims(simulation):
         time = group.createVariable("time", "f8", _time_dims(simulation), chunksizes=_time_chunks(simulation))
         time.setncatts({"long_name": "time of gradient flow", "units": "1", "symbol": "t"})
         group.setncattr("coordinates", "time")
@@ -111,16 +111,16 @@ def _variable(group: netCDF4.Group, name: str, variable: Variable, simulation: S
 
 def times(simulation: Simulation, steps: np.ndarray) -> np.ndarray | None:
     """The `time` coordinate at some steps: `(step,)`, or `(replica, step)` where replicas differ in it."""
-    time = simulation.optimizer.time
-    if time is None:
-        return None
-    return time[0, steps] if _time_dims(simulation) == ("step",) else time[:, steps]
+    time = simulation.optimizer.time(steps)
+    return time if time is None or len(_time_dims(simulation)) == 2 else time[0]
 
 
 def _time_dims(simulation: Simulation) -> tuple[str, ...]:
-    time = simulation.optimizer.time
-    assert time is not None
-    return ("step",) if np.all(time == time[0]) else ("replica", "step")
+    """Dimensions of the `time` coordinate; none where the optimizer has no time."""
+    at_end = simulation.optimizer.time(np.array([simulation.steps]))
+    if at_end is None:
+        return ()
+    return ("step",) if np.all(at_end == at_end[0]) else ("replica", "step")
 
 
 def _time_chunks(simulation: Simulation) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ def read_checkpoint(directory: Path) -> dict[str, np.ndarray]:
     """
     path = directory / CHECKPOINT
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
     except FileNotFoundError:
         raise RunError(f"{path}: no checkpoint, so there is nothing to resume") from None

@@ -1,0 +1,80 @@
+"""Runs as directories, from Python."""
+
+import numpy as np
+import pytest
+
+import attndyn
+from attndyn.errors import RunError, SpecError
+from attndyn.runs import Run
+
+ANALYZERS = "analyzers=[norms, condensation]"
+
+
+def test_a_run_and_its_directory(small, tmp_path):
+    run = attndyn.run(small(ANALYZERS, "probes.parameters={every: 1}"), tmp_path)
+    assert run.directory.parent == tmp_path / "small"
+    assert {path.name for path in run.directory.iterdir()} == {
+        *("spec.yaml", "trajectory.nc", "checkpoint.npz", "status.json")
+    }
+    assert run.status == {"state": "complete", "step": 6, "steps": 6, "diverged": []}
+    assert run.spec == small(ANALYZERS, "probes.parameters={every: 1}")
+    assert run.trajectory["loss"]["loss"].shape == (3, 7)
+    assert run.analysis == {}
+
+
+def test_analyses_are_kept_and_added_to(small, tmp_path):
+    run = attndyn.run(small(ANALYZERS), tmp_path)
+    assert run.analyze().keys() == {"norms", "condensation"}
+    run.analyze(["projection"])
+    kept = attndyn.open_run(run.directory).analysis
+    assert kept.keys() == {"norms", "condensation", "projection"}
+    for result in kept.values():
+        assert all(v.attrs.get("long_name") and v.attrs.get("units") for v in result.data_vars.values())
+
+
+def test_an_analyzer_without_its_probe_is_refused(small, tmp_path):
+    run = attndyn.run(small("probes={loss: {every: 1}}"), tmp_path)
+    with pytest.raises(RunError, match="'parameters'"):
+        run.analyze(["norms"])
+
+
+def test_two_runs_at_once_have_two_directories(small, tmp_path):
+    directories = {attndyn.run(small(), tmp_path).directory for _ in range(3)}
+    assert len(directories) == 3
+
+
+def test_what_cannot_be_resumed(small, tmp_path):
+    run = attndyn.run(small(), tmp_path)
+    with pytest.raises(RunError, match="complete"):
+        attndyn.run(small(), resume=run.directory)
+    with pytest.raises(RunError, match="another spec"):
+        attndyn.run(small("training.steps=7"), resume=run.directory)
+    with pytest.raises(RunError, match="not a run"):
+        attndyn.run(small(), resume=tmp_path)
+
+
+def test_a_directory_that_cannot_be_written(small, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot be written"):
+        attndyn.run(small(), tmp_path / "file")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense"])
+def test_a_damaged_status(small, tmp_path, text):
+    (tmp_path / "spec.yaml").write_text(small().to_yaml())
+    (tmp_path / "status.json").write_text(text)
+    with pytest.raises(RunError, match="status"):
+        _ = Run(tmp_path).status
+
+
+def test_a_damaged_spec_names_its_file(tmp_path):
+    (tmp_path / "spec.yaml").write_text("name: [")
+    with pytest.raises(SpecError, match=r"spec\.yaml:1"):
+        _ = Run(tmp_path).spec
+
+
+def test_the_readme_snippet_of_the_package(small, tmp_path):
+    run = attndyn.run(small(), tmp_path)
+    to_first = run.trajectory["attention"]["attention"].sel(key="0")
+    assert to_first.dims == ("replica", "step", "layer", "head", "query")
+    assert np.isfinite(to_first).all()
