@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from attndyn.errors import SpecError
+from attndyn import registry
+from attndyn.errors import PluginError, SpecError
 from attndyn.spec import load_spec, parse_spec
 
 TABLE = yaml.safe_load(Path(__file__).with_name("bad_specs.yaml").read_text("utf-8"))
@@ -85,3 +86,19 @@ def test_file_name_cannot_forge_lines(tmp_path):
     with pytest.raises(SpecError) as caught:
         load_spec(path)
     assert str(caught.value).isprintable()
+
+
+def test_a_plugin_that_fails_to_load_is_a_problem_of_the_spec(monkeypatch):
+    real = registry.get
+
+    def get(kind, name):
+        if name in ("adam", "loss", "entropy"):
+            raise PluginError(f"{kind} '{name}' is broken: first line\nsecond line")
+        return real(kind, name)
+
+    monkeypatch.setattr(registry, "get", get)
+    assert problems_of(TABLE["good"]) == [
+        "10:19: optimizer.kind: optimizer 'adam' is broken: first line second line",
+        "14:3: probes.loss: probe 'loss' is broken: first line second line",
+        "17:27: analyzers[1].kind: analyzer 'entropy' is broken: first line second line",
+    ]

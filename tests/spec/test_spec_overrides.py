@@ -45,7 +45,11 @@ def test_values_are_read_like_the_file(small):
 
 
 def test_missing_mappings_on_the_way_are_made(small):
-    spec = small("replicas.vary.data.transition.lam=[0.1, 0.2]", "optimizer.schedule.warmup=3")
+    spec = small(
+        "replicas.vary.data.transition.lam=[0.1, 0.2]",
+        "optimizer.schedule={kind: warmup}",
+        "optimizer.schedule.warmup=3",
+    )
     assert spec.replicas.vary == {"data.transition.lam": [0.1, 0.2]}
     assert spec.optimizer.schedule.warmup == 3
 

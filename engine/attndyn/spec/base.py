@@ -76,9 +76,14 @@ class DataOptions(Section):
     batch: int = Field(default=1000, ge=1, le=2**24, description="contexts in a step")
 
     @property
-    def d_vocab(self) -> int:
-        """Number of tokens."""
-        raise NotImplementedError(f"{type(self).__name__} does not say its d_vocab")
+    def d_vocab(self) -> int | None:
+        """Number of tokens; None if only the data themselves can tell."""
+        return None
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """Labels of the tokens; None if only the data themselves can tell."""
+        return None
 
 
 class NormalInit(Section):
@@ -116,6 +121,13 @@ class Schedule(Section):
     kind: Literal["constant", "warmup", "cosine"] = Field(default="constant", description="shape")
     warmup: int = Field(default=0, ge=0, description="steps of linear rise from 0")
     final: float = Field(default=0.0, ge=0, le=1, description="cosine: factor reached at the last step")
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Refuse what would have no effect."""
+        if self.warmup and self.kind == "constant":
+            yield Flaw(("warmup",), "has no effect; the kind 'warmup' or 'cosine' is needed")
+        if self.final and self.kind != "cosine":
+            yield Flaw(("final",), "has no effect; the kind 'cosine' is needed")
 
 
 class OptimizerOptions(Section):

@@ -16,6 +16,7 @@ from attndyn.spec.base import (
     ProbeOptions,
     SteppedOptions,
 )
+from attndyn.spec.words import quote
 
 if TYPE_CHECKING:
     from attndyn.spec.sections import ReplicaOptions, Training
@@ -87,13 +88,23 @@ def probe_steps_are_run(probes: dict[str, ProbeOptions], training: Training) -> 
                 yield Flaw(("probes", name, "steps", index), message, also=(("training", "steps"),))
 
 
+def tokens_exist(data: DataOptions, probes: dict[str, ProbeOptions]) -> Iterator[Flaw]:
+    """A probe that lists tokens lists labels of the data."""
+    labels = data.labels
+    for name, options in probes.items():
+        for index, token in enumerate(getattr(options, "tokens", None) or ()):
+            if labels is not None and token not in labels:
+                message = f"found {quote(token)}, which is no token of the data; see data.tokens"
+                yield Flaw(("probes", name, "tokens", index), message, also=(("data", "tokens"),))
+
+
 def arrays_fit(data: DataOptions, model: ModelOptions, replicas: ReplicaOptions) -> Iterator[Flaw]:
     """Bound the largest arrays: the tokens of a step and the square matrices of a model and a chain."""
-    count = replicas.count()
+    count, d_vocab = replicas.count(), data.d_vocab or 0
     sizes = {
         ("data", "batch"): (data.batch * data.n_ctx, "batch × n_ctx"),
-        ("model", "d_model"): (model.d_model * max(model.d_model, data.d_vocab), "d_model × widest"),
-        ("data",): (data.d_vocab**2, "d_vocab²"),
+        ("model", "d_model"): (model.d_model * max(model.d_model, d_vocab), "d_model × widest"),
+        ("data",): (d_vocab**2, "d_vocab²"),
     }
     if data.regime == "population":
         del sizes["data", "batch"]
@@ -110,5 +121,6 @@ CHECKS = (
     flow_needs_population,
     representation_is_exact,
     probe_steps_are_run,
+    tokens_exist,
     arrays_fit,
 )
