@@ -164,6 +164,7 @@ def test_cycle_of_a_later_token_is_among_those_left():
         + 0.5 * sigmoid((steps - 650) / 8)[:, None]
         - 0.6 * np.outer(sigmoid((steps - 850) / 8), [0, 1, 1])
     )
+    share = share + 0.4 * np.exp(-(((steps - 300) / 40) ** 2))[:, None]  # before token 0 has left
     attention[:, 1:, 1] = share * rest
     attention[:, 1:, 2:] = ((1 - share) * rest / 2)[..., None]
     cycles = detect(replace(given, attention=attention), StageOptions()).cycles
@@ -190,6 +191,7 @@ def test_rank_one_share():
     weight = left @ np.diag([3.0, 2, 1, 0, 0]) @ right
     assert rank_one_share(np.stack([weight, weight * 1e-9])) == pytest.approx(9 / 14)
     assert rank_one_share(np.outer(left[0], right[0])) == pytest.approx(1)
+    assert np.isnan(rank_one_share(np.stack([0 * weight, np.full_like(weight, np.nan)]))).all()
 
 
 def test_separation_is_the_squared_sine_to_the_later_tokens():

@@ -97,8 +97,11 @@ class Detection:
 
 
 def rank_one_share(weight: Array) -> Array:
-    """σ₁² / Σσ² of the matrices in the last two axes, shape without them."""
-    return energy_share(spectrum(weight).values)
+    """σ₁² / Σσ² of the matrices in the last two axes, shape without them; NaN where not finite or zero."""
+    weight = np.asarray(weight, dtype=np.float64)
+    finite = np.isfinite(weight).all(axis=(-2, -1), keepdims=True)
+    # without the vectors, which cost several times as much
+    return energy_share(np.linalg.svdvals(np.where(finite, weight, 0)))
 
 
 def separation(W_0: Array, ranks: int) -> Array:

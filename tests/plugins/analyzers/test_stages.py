@@ -65,7 +65,7 @@ def constructed(every=10, last=2000):
     maps = [attention(fine, onset(*place))[:, RANKS[place[0]]][:, :, RANKS[place[0]]] for place in heads]
     W_0 = np.stack([embeddings(coarse, r)[:, RANKS[r]] for r in range(2)])
     collapse = [
-        one_direction(coarse, (WIDTH, D_HEAD), 150.0 + 10 * layer + 5 * head) for _, layer, head in heads
+        one_direction(coarse, (WIDTH, D_HEAD), 110.0 + 60 * layer + 25 * head) for _, layer, head in heads
     ]
 
     def per_head(arrays):
@@ -119,7 +119,7 @@ def test_boundaries_of_every_replica_layer_and_head(result):
         rise, replica = onset(*place), place[0]
         known = {
             "condensation_end": (50 + 5 * np.log(0.65 / 0.04), 20),
-            "collapse_end": (150 + 10 * place[1] + 5 * place[2] + 5 * np.log(0.75 / 0.04), 20),
+            "collapse_end": (110 + 60 * place[1] + 25 * place[2] + 5 * np.log(0.75 / 0.04), 20),
             "focus_onset": (rise - 8 * np.log(9), 10),
             "dilution_onset": (rise + 200 - 8 * np.log(54), 10),
             "dilution_end": (rise + 200 + 8 * np.log(9), 10),
