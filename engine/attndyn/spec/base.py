@@ -11,12 +11,6 @@ from pydantic_core import PydanticCustomError
 Path = tuple[str | int, ...]
 """Place in a spec or a section: keys and list indices, outermost first."""
 
-Vector = Annotated[tuple[float, ...], Field(strict=False)]
-"""A list of numbers, kept as a tuple so that a section stays immutable and hashable."""
-
-Matrix = Annotated[tuple[Vector, ...], Field(strict=False)]
-"""A list of rows of numbers."""
-
 
 class Flaw(NamedTuple):
     """Something wrong that no single field can see.
