@@ -72,7 +72,7 @@ def test_all_boundaries_within_one_probe_interval(every):
     found = find(signals(every))
     assert list(found) == list(KNOWN)
     for name, known in KNOWN.items():
-        # the running mean moves an edge of attention by up to a hundredth of its step (docs/stages.md)
+        # the running mean over a twentieth of the step moves edges of this width by less than a hundredth
         assert abs(found[name] - known) < max(every, 0.01 * known), name
     assert in_order(found)
 

@@ -1,6 +1,7 @@
 """The stage analyzer on labelled trajectories: constructed ones with known stages, and short real ones."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -348,3 +349,13 @@ def test_population_setting_focuses_little_and_dilutes_row_by_row(population):
     assert (ends.diff("query") > 0).all()
     assert found["query_dilutes"].sel(query=["1", "2", "3"]).all()
     assert not found["query_dilutes"].sel(query="0").any()
+
+
+def test_documentation_names_every_variable_boundary_and_option(result):
+    text = (Path(__file__).parents[3] / "docs" / "stages.md").read_text(encoding="utf-8")
+    boundaries = {name for name in result["boundary"].values.tolist() if not name.startswith("direction_")}
+    options = set(registry.get("analyzer", "stages").Options.model_fields) - {"kind"}
+    for name in {*map(str, result.data_vars), *boundaries, "direction_k", *options}:
+        assert f"`{name}`" in text or f"`{name}(" in text or f'"{name}"' in text, name
+    for name, default in registry.get("analyzer", "stages").Options():
+        assert f"`{name}` = {default}" in text or name == "kind"
