@@ -86,11 +86,12 @@ class NumpyBackend(Backend):
         scratch *= 1 - beta2
         second *= beta2
         second += scratch
-        np.divide(second, correction2, out=scratch)
-        np.sqrt(scratch, out=scratch)
-        scratch += eps
+        # sqrt(v / c) + eps = (sqrt(v) + eps sqrt(c)) / sqrt(c): one division of every entry less
+        root = np.sqrt(correction2)
+        np.sqrt(second, out=scratch)
+        scratch += eps * root
         np.divide(first, scratch, out=scratch)
-        scratch *= rate / correction1
+        scratch *= rate * root / correction1
         parameters -= scratch
 
 

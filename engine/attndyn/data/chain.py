@@ -30,12 +30,15 @@ class Sticky:
         tokens = _invert(uniform, self._later, self._dtype)
         tokens[0] = _invert(uniform[0], self._first, self._dtype)
         stays = (uniform < self._stay).astype(self._dtype)
-        stays *= np.array(np.iinfo(self._dtype).max, self._dtype)  # all bits set: a mask
-        scratch = np.empty_like(tokens[0])
-        for t in range(1, len(tokens)):
-            np.bitwise_xor(tokens[t - 1], tokens[t], out=scratch)
-            scratch &= stays[t]
-            tokens[t] ^= scratch
+        np.negative(stays, out=stays)  # all bits set: a mask
+        stays[0] = 0
+        tokens &= ~stays
+        kept = np.empty_like(tokens[0])
+        # rows are taken out once: indexing costs as much as an operation on a row of bytes
+        rows = list(tokens)
+        for before, token, stay in zip(rows, rows[1:], list(stays)[1:], strict=False):
+            np.bitwise_and(before, stay, out=kept)
+            np.bitwise_or(token, kept, out=token)
         return tokens
 
 
