@@ -8,7 +8,7 @@ from attndyn.backend.base import Backend
 from attndyn.simulation import Simulation
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
 from attndyn_plugins.architectures.pure_attention import PureAttention
-from device.short_runs import CASES, assert_same_run, run
+from device.short_runs import CASES, Records, assert_same_run, run
 from device.strict import StrictBackend
 
 
@@ -91,18 +91,25 @@ def test_sampled_run_uploads_its_contexts_and_nothing_else(small, case, fields):
     assert transfers(Simulation(spec, StrictBackend())) == (fields * evaluations, 2)
 
 
-def test_probes_leave_the_device_when_they_are_flushed(small, tmp_path):
-    simulation = Simulation(small(), StrictBackend())
-    xp = simulation.backend.xp
-    writer = TrajectoryWriter(tmp_path, flush_seconds=1e9)
-    writer.start(simulation)
-    xp.downloads = 0
-    loss = simulation.evaluate(0)
-    simulation._record([writer], {name: {0} for name in simulation.probes}, loss, last=False)
-    writer.advance(simulation)
-    assert xp.downloads == 0
-    writer.flush()
-    assert xp.downloads > 0
+class Watch(Records):
+    """Notes how many arrays had left the device before every step."""
+
+    def start(self, simulation):
+        self.downloads = []
+
+    def record(self, probe, step, values):
+        pass
+
+    def advance(self, simulation):
+        self.downloads.append(simulation.backend.xp.downloads)
+
+
+def test_probes_leave_the_device_only_when_they_are_flushed(small, tmp_path):
+    simulation, watch = Simulation(small(), StrictBackend()), Watch()
+    simulation.run([TrajectoryWriter(tmp_path, flush_seconds=1e9), watch])
+    at_start, *later = watch.downloads
+    assert set(later) == {at_start + 1}  # the divergence check of step 0
+    assert simulation.backend.xp.downloads > later[-1] + 1
 
 
 # -- the proof can fail -----------------------------------------------------------------------------------
