@@ -78,10 +78,10 @@ def find_cycle(
 
 
 def _leave(steps: Array, raw: Array, values: Array, floor: float, noise_factor: float) -> tuple[int, float]:
-    """Record at which a rise above 0 that counts is half lost (their number if none), and the noise till then.
+    """Record at which a rise above 0 that counts is half lost (their number if none), and the noise.
 
-    The noise may grow during training, so it is measured up to there; a rise that does not stand above it
-    raises the floor for the next.
+    The noise may grow during training, so it is measured up to that record; a rise that does not stand above
+    it raises the floor for the next.
     """
     highest = np.maximum.accumulate(values)
     while True:

@@ -58,15 +58,8 @@ class Stages(Analyzer):
             rows.append((str(name), replica_spans(result, number)))
         for row, (_, spans) in enumerate(rows):
             for label, start, end in style.spans_on_axis(spans, result["stage"]):
-                ax.barh(
-                    row,
-                    end - start,
-                    left=start,
-                    height=0.8,
-                    color=style.stage_color(label),
-                    label=label,
-                    alpha=0.7,
-                )
+                color = style.stage_color(label)
+                ax.barh(row, end - start, left=start, height=0.8, color=color, alpha=0.7, label=label)
         _draw_bands(ax, result, {start for _, start, _ in rows[0][1]})
         ax.set_yticks(range(len(rows)), [name for name, _ in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -105,6 +98,7 @@ class Ranking:
 def _curves(parameters: xr.Dataset, tokens: NDArray[np.intp], ranks: int) -> xr.Dataset:
     """`outer`, `inner`, `spread` and `separation` of `Signals`, with the dimensions that each has."""
     weights = weight_matrices(parameters)
+    ranks = min(ranks, tokens.shape[1] - 1)
     share = {name: over_steps(_share, weights[name])["share"] for name in ("W_0", "W_1", "W_Q", "W_K")}
     apart = over_steps(partial(_separation, tokens=tokens, ranks=ranks), weights["W_0"])["separation"]
     return xr.Dataset(

@@ -237,6 +237,19 @@ def test_divergence_one_record_and_nothing_at_all():
         assert stage_spans(single) == []
 
 
+def test_a_single_token_has_no_stage(make_trajectory, run_analyzer):
+    records, head = 30, (1, 30, 1, 1)
+    weights = {
+        "W_0": (1, records, 1, 3),
+        "W_1": (1, records, 3, 1),
+        "W_Q": (*head, 3, 3),
+        "W_K": (*head, 3, 3),
+    }
+    arrays = {name: np.ones(shape) for name, shape in weights.items()} | {"attention": np.ones((*head, 1, 1))}
+    found = run_analyzer("stages", make_trajectory([1.0], arrays, np.arange(records)))
+    assert found["boundary_step"].isnull().all()
+
+
 @pytest.mark.parametrize("last", [2000, 0])
 def test_draw(last, draw_analyzer, words):
     figure = draw_analyzer("stages", constructed(last=last))
