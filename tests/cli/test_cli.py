@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from attndyn import runs
+from attndyn.cli import main
 from attndyn.spec import load_spec
 from attndyn.trajectory import open_trajectory
 
@@ -46,6 +47,20 @@ def attndyn(*arguments, **options):
         timeout=120,
         **options,
     )
+
+
+@pytest.fixture
+def in_process(monkeypatch, capsys):
+    """The command line without a process of its own: its exit code, and what it printed."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["attndyn", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, ended.value.code, out, err)
+
+    return call
 
 
 def status(directory):
@@ -86,16 +101,16 @@ def test_run_without_analyzers(tiny, tmp_path):
         (("launch",), "launch"),
     ],
 )
-def test_a_users_mistake_is_a_message_and_exit_code_2(tiny, arguments, named):
-    done = attndyn(*(tiny if a == "TINY" else a for a in arguments))
+def test_a_users_mistake_is_a_message_and_exit_code_2(tiny, in_process, arguments, named):
+    done = in_process(*(tiny if a == "TINY" else a for a in arguments))
     assert done.returncode == 2
     assert named in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_validate_lists_every_problem(tiny):
+def test_validate_lists_every_problem(tiny, in_process):
     tiny.write_text(SPEC.replace("ratio: 0.4", "ratio: 4").replace("lam: 0.5", "lamb: 0.5"))
-    done = attndyn("validate", tiny)
+    done = in_process("validate", tiny)
     assert done.returncode == 2
     problems = [line for line in done.stderr.splitlines() if line.startswith(f"{tiny}:")]
     assert len(problems) >= 2
@@ -169,13 +184,13 @@ class StopAt:
     def finish(self, simulation, outcome): ...
 
 
-def test_schema_plugins_version_and_help(tiny):
-    assert json.loads(attndyn("schema").stdout)["$schema"].startswith("https://json-schema.org")
-    listed = attndyn("plugins").stdout
+def test_schema_plugins_version_and_help(in_process):
+    assert json.loads(in_process("schema").stdout)["$schema"].startswith("https://json-schema.org")
+    listed = in_process("plugins").stdout
     assert "pure_attention" in listed
     assert "attndyn_plugins.analyzers.stages" in listed
-    assert attndyn("--version").stdout.startswith("attndyn ")
+    assert in_process("--version").stdout.startswith("attndyn ")
     for command in ("run", "validate", "schema", "plugins", "analyze", "report"):
-        shown = attndyn(command, "--help")
+        shown = in_process(command, "--help")
         assert shown.returncode == 0
         assert "Example" in shown.stdout

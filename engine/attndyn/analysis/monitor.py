@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,11 +11,15 @@ from attndyn.analysis.series import Array
 from attndyn.analysis.stages import Signals, StageOptions, rank_one_share, separation
 from attndyn.analysis.timeline import current_stage
 
+#: records kept of each kind
+MOST = 512
+
 
 class StageMonitor:
     """Keeps the few numbers of each record that `current_stage` needs, for one replica and one head.
 
-    A record costs a few singular value decompositions once, and asking for the stage costs none.
+    A record costs a few singular value decompositions once, and asking for the stage costs none. However long
+    the run, at most `MOST` records are kept: beyond that every second one is forgotten.
     """
 
     def __init__(self, pi: NDArray[np.floating], options: StageOptions | None = None):
@@ -38,10 +44,12 @@ class StageMonitor:
         apart = separation(np.asarray(W_0, float)[self.order], self.ranks)
         outer, inner = np.min(shares[:2]), np.min(shares[2:])  # NaN if one is
         self._parameters.append((float(step), float(outer), float(inner), float(1 - shares[0]), apart))
+        _thin(self._parameters)
 
     def add_attention(self, step: int, attention: NDArray[np.floating]) -> None:
         """A record of the attention map, (query, key)."""
         self._attention.append((float(step), np.asarray(attention, float)[np.ix_(self.order, self.order)]))
+        _thin(self._attention)
 
     @property
     def stage(self) -> str:
@@ -54,3 +62,9 @@ class StageMonitor:
         attention_steps, attention = (np.asarray(column) for column in zip(*self._attention, strict=True))
         found = Signals(steps, outer, inner, spread, apart, attention_steps, attention, self.pi)
         return current_stage(found, self.options)
+
+
+def _thin(records: list[Any]) -> None:
+    """Forget every second record once there are too many, never the last."""
+    if len(records) > MOST:
+        del records[-2::-2]

@@ -25,22 +25,27 @@ class StageWatch:
             "attention" in probes
             and probes["attention"].declare().variables["attention"].shape[-1] == n_tokens
         )
-        self._able = whole and "parameters" in probes
+        declared = probes["parameters"].declare().variables if "parameters" in probes else {}
+        self._able = whole and all(name in declared for name in _WEIGHTS)
+        self._latest: dict[str, tuple[int, Mapping[str, Array]]] = {}
         self._monitor = StageMonitor(simulation.data.pi[0])
 
     def record(self, probe: str, step: int, values: Mapping[str, Array]) -> None:
-        """Take note of a record."""
-        if not self._able:
-            return
-        if probe == "attention":
-            self._monitor.add_attention(step, self._first(values["attention"]))
-        elif probe == "parameters" and all(name in values for name in _WEIGHTS):
-            w_0, w_1, w_q, w_k = (self._first(values[name]) for name in _WEIGHTS)
-            self._monitor.add_parameters(step, w_0, w_1, w_q, w_k)
+        """Take note of a record; only the last one of each probe counts when the stage is asked for."""
+        self._latest[probe] = (step, values)
 
     def stage(self) -> str:
         """The stage reached, in a few words; empty where it cannot be told."""
-        return self._monitor.stage if self._able else ""
+        if not self._able:
+            return ""
+        latest, self._latest = self._latest, {}
+        if "attention" in latest:
+            step, values = latest["attention"]
+            self._monitor.add_attention(step, self._first(values["attention"]))
+        if "parameters" in latest:
+            step, values = latest["parameters"]
+            self._monitor.add_parameters(step, *(self._first(values[name]) for name in _WEIGHTS))
+        return self._monitor.stage
 
     def _first(self, array: Array) -> np.ndarray:
         """The first replica's matrix; of the first layer and head where there are such axes."""
