@@ -40,8 +40,8 @@ def unusable() -> str:
     try:
         if cupy.cuda.runtime.getDeviceCount() == 0:
             return "there is no CUDA device"
-        # a device that is listed may still refuse work: an old driver, another's exclusive use, and the libraries
-        # that compile kernels and multiply matrices come apart from CuPy
+        # a device that is listed may still refuse work: an old driver, another's exclusive use; and the
+        # libraries that compile kernels and multiply matrices are not part of CuPy
         ones = cupy.ones((2, 2))
         (ones @ ones).sum().item()
     except Exception as error:  # CuPy raises many types here
