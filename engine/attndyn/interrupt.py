@@ -8,7 +8,7 @@ from types import FrameType, TracebackType
 
 
 class Interrupt:
-    """While entered, the first SIGINT or SIGTERM is remembered instead of breaking in; a second one breaks in.
+    """While entered, the first SIGINT or SIGTERM is remembered instead of breaking in; a second breaks in.
 
     Calling it says whether one came. Outside the main thread, where Python has no signals, it says no.
     """
@@ -18,6 +18,7 @@ class Interrupt:
         self._before: dict[signal.Signals, object] = {}
 
     def __call__(self) -> bool:
+        """Whether a signal came."""
         return self._came
 
     def __enter__(self) -> Interrupt:

@@ -33,7 +33,7 @@ def register(kind: str, name: str) -> Callable[[Class], Class]:
         if holder is not None and _origin(holder) != _origin(cls):
             raise PluginError(f"{kind} '{name}' is registered twice: by {_origin(holder)} and {_origin(cls)}")
         _registered[kind, name] = cls
-        cls.name = name
+        cls.name = name  # type: ignore[attr-defined]  # every protocol declares it
         return cls
 
     return decorate

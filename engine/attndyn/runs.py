@@ -81,13 +81,13 @@ class Run:
             raise RunError(f"{path}: not a readable analysis ({' '.join(str(error).split())})") from None
 
     def analyzer(self, name: str) -> Analyzer:
-        """The analyzer of that name, with its options from the spec, or its defaults where the spec has none."""
+        """The analyzer of that name, with its options from the spec, or its defaults if the spec has none."""
         cls = registry.get("analyzer", name)
         missing = [probe for probe in cls.requires if probe not in self.spec.probes]
         if missing:
             raise RunError(f"analyzer '{name}' needs the probe '{missing[0]}', which this run did not record")
         in_spec = [options for options in self.spec.analyzers if options.kind == name]
-        return cls(in_spec[0] if in_spec else cls.Options(kind=name))  # type: ignore[no-any-return]
+        return cls(in_spec[0] if in_spec else cls.Options(kind=name))
 
     def analyze(self, names: Sequence[str] | None = None) -> dict[str, xr.Dataset]:
         """Run analyzers (those of the spec unless named), and keep their results in `analysis.nc`."""

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from attndyn.data import philox
 from attndyn.data.chain import General, Sticky, token_dtype
-from scipy import stats
 
 N_CTX, N_CONTEXTS = 33, 4000
 

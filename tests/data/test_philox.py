@@ -1,9 +1,10 @@
 """Random numbers that can be made again."""
 
 import numpy as np
+from scipy import stats
+
 from attndyn.data import philox
 from attndyn.data.philox import Purpose
-from scipy import stats
 
 PINNED = [3700777635, 4291880932, 3521005204, 3398841321, 1601818856]
 PINNED_NORMALS = [1.9834852344824654, 0.37215989574108777, -0.19753672366353386]

@@ -56,7 +56,7 @@ def test_records_come_in_order_and_the_final_state_always(small):
 
 
 def test_a_record_is_the_state_before_its_update(small):
-    """θ(step + 1) = θ(step) − lr g(step), from the records alone; and the loss is that of the recorded state."""
+    """θ(step + 1) = θ(step) − lr g(step), from the records alone; and the loss is the recorded state's."""
     spec = small(
         "optimizer={kind: gd, lr: 0.5}",
         "probes={loss: {every: 1}, parameters: {every: 1}, gradients: {every: 1}}",
@@ -98,7 +98,10 @@ def test_a_replica_alone_equals_the_same_among_eight(small, changes):
 
 
 def test_varied_scalars_are_those_of_runs_of_their_own(small):
-    vary = "replicas={seeds: 2, vary: {optimizer.lr: [0.01, 0.05], model.init.std: [0.1, 0.2], data.transition.lam: [0.2, 0.8]}, combine: zip}"
+    vary = (
+        "replicas={seeds: 2, combine: zip, vary: "
+        "{optimizer.lr: [0.01, 0.05], model.init.std: [0.1, 0.2], data.transition.lam: [0.2, 0.8]}}"
+    )
     _, together = run(small(vary))
     own = (
         "optimizer.lr=0.05",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ class AdamOptions(AdamMoments):
 class Adam(Stepped):
     """Adam with bias correction; `eps` is added outside the square root."""
 
-    Options: type[AdamMoments] = AdamOptions
+    Options: ClassVar[type[AdamMoments]] = AdamOptions
 
     def __init__(
         self,

@@ -116,7 +116,9 @@ class Simulation:
             sink.finish(self, outcome)
         return outcome
 
-    def _loop(self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], interrupted: Callable[[], bool]) -> str:
+    def _loop(
+        self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], interrupted: Callable[[], bool]
+    ) -> str:
         while True:
             for sink in sinks:
                 sink.advance(self)
@@ -137,7 +139,9 @@ class Simulation:
                 self.parameters.flat[...] += self.backend.asarray(poison)
             self.step += 1
 
-    def _record(self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], loss: Array, last: bool) -> None:
+    def _record(
+        self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], loss: Array, last: bool
+    ) -> None:
         names = [name for name in self.probes if last or due[name](self.step)]
         if not names:
             return

@@ -43,4 +43,4 @@ def focus_rate(pi: np.ndarray, lam: float, d_head: int) -> float:
 
 
 def _centred_log(pi: np.ndarray) -> np.ndarray:
-    return np.log(pi) - np.log(pi).mean()  # type: ignore[no-any-return]
+    return np.log(pi) - np.log(pi).mean()

@@ -47,7 +47,7 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
     _coordinate(file, "replica", ("replica",), np.arange(n_replicas), "replica of the run")
     _coordinate(file, "token", ("token",), data.tokens, "token")
     _coordinate(file, "next_token", ("next_token",), data.tokens, "next token")
-    extra = {
+    extra: dict[str, tuple[tuple[str, ...], np.ndarray, str, str]] = {
         "seed": (("replica",), np.array(replicas.seeds, dtype=np.int64), "seed of the replica", ""),
         "pi": (("replica", "token"), data.pi, "stationary distribution", r"\pi"),
         "transition": (
@@ -57,9 +57,9 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
             "P",
         ),
     }
-    for path, values in replicas.varied.items():
-        if np.ndim(values[0]) == 0:
-            extra[replicas.coordinates[path]] = (("replica",), np.array(values), f"varied: {path}", "")
+    for path, varied in replicas.varied.items():
+        if np.ndim(varied[0]) == 0:
+            extra[replicas.coordinates[path]] = (("replica",), np.array(varied), f"varied: {path}", "")
     for name, (dims, values, long_name, symbol) in extra.items():
         _coordinate(file, name, dims, values, long_name, symbol)
     # coordinates that are no dimension are named here, so that xarray reads them as coordinates
@@ -97,6 +97,7 @@ def _group(group: netCDF4.Group, declaration: Declaration, simulation: Simulatio
 
 def _variable(group: netCDF4.Group, name: str, variable: Variable, simulation: Simulation) -> None:
     root = group.parent
+    assert root is not None
     for dim, size in zip(variable.dims, variable.shape, strict=True):
         if dim not in group.dimensions and dim not in root.dimensions:
             group.createDimension(dim, size)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from attndyn.backend.base import Backend
 from attndyn.backend.numpy_backend import NumpyBackend
 from attndyn.conformance.gradients import central_differences, relative_error
@@ -84,7 +85,7 @@ def test_counts_equal_positions(small, positions, targets, values):
 
 
 def test_population_as_contexts_of_exact_proportions():
-    """With counts proportional to π, and all pairs in the proportions of the chain, nothing is approximated."""
+    """With counts proportional to π, and all pairs in the chain's proportions, nothing is approximated."""
     counts = np.array([5, 3, 2])
     transition = np.array([[0.6, 0.2, 0.2], [0.4, 0.4, 0.2], [0.3, 0.3, 0.4]])
     rng = np.random.default_rng(0)
