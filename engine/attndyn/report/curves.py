@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -20,8 +22,9 @@ def draw_entropy(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None:
         style.line_with_band(ax, x, entropy.sel(query=query), color, "_")
     pi = trajectory.dataset["pi"].transpose("replica", "token").values
     ax.axhline(float(entr(pi).sum(axis=1).mean()), label=r"$H(\pi)$", **style.REFERENCE)
-    ax.set_ylim(bottom=0)
-    style.label_axes(ax, y="attention entropy", units="nats", title=title)
+    _from_zero(ax)
+    heading = ", ".join(filter(None, ("attention entropy of each query", title)))
+    style.label_axes(ax, y="entropy", units="nats", title=heading)
     _legend(ax)
 
 
@@ -31,8 +34,8 @@ def draw_norms(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None:
     x = style.step_axis(ax, norms)
     for token, color in style.token_colors(trajectory, norms["token"].values.tolist()).items():
         style.line_with_band(ax, x, norms.sel(token=token), color, "_")
-    ax.set_ylim(bottom=0)
-    style.label_axes(ax, y=r"embedding norm $|W_0[i,:]|$")
+    _from_zero(ax)
+    style.label_axes(ax, y=r"$|W_0[i,:]|$", title="embedding norm of each token")
 
 
 def draw_projection(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None:
@@ -45,19 +48,19 @@ def draw_projection(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None
         line = style.weight_line(name)
         style.line_with_band(ax, x, curve, label=style.math_label(name), **line)
     ax.set_yscale("log")
-    style.label_axes(ax, y="orthogonal projection norm")
+    style.label_axes(ax, y=r"$\|W - W\hat{w}\hat{w}^T\|$", title="orthogonal projection norm of each weight")
     _legend(ax)
 
 
 def draw_loss(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None:
     """The loss against that of predicting π and that of predicting the chain."""
     loss = data["loss"].where(np.isfinite(data["loss"]))
-    style.line_with_band(ax, style.step_axis(ax, loss), loss, "black", "_")
+    style.line_with_band(ax, style.step_axis(ax, loss), loss, "black", "_", linewidth=0.9)
     for number, (label, level) in enumerate(_levels(trajectory.dataset).items()):
         ax.axhline(level, label=label, **(style.REFERENCE | {"linestyle": style.DASHES[number + 1]}))
     if float(loss.max()) > LOG_FROM * float(loss.min()) > 0:
         ax.set_yscale("log")
-    style.label_axes(ax, y="loss", units="nats")
+    style.label_axes(ax, y="cross-entropy", units="nats", title="loss")
     _legend(ax)
 
 
@@ -72,4 +75,9 @@ def _levels(root: xr.Dataset) -> dict[str, float]:
 
 
 def _legend(ax: Axes) -> None:
-    ax.legend(fontsize=6, handlelength=1.6, labelspacing=0.2, borderaxespad=0.2, ncols=2, columnspacing=1)
+    box: dict[str, Any] = {"frameon": True, "edgecolor": "none", "framealpha": 0.6, "borderaxespad": 0.3}
+    ax.legend(fontsize=6, handlelength=1.6, labelspacing=0.2, ncols=2, columnspacing=1, **box)
+
+
+def _from_zero(ax: Axes) -> None:
+    ax.set_ylim(0, 1.05 * max(ax.get_ylim()[1], 1e-9))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from textwrap import fill
+from typing import Any, Literal, cast
 
 import xarray as xr
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure, FigureBase, SubFigure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 
@@ -17,15 +19,23 @@ from attndyn.report.files import WIDTH, new_figure
 from attndyn.report.snapshots import Snapshot, choose_snapshots, position
 
 Spans = Sequence[tuple[str, float, float]]
-CURVE_HEIGHT, MAX_CELL = 1.5, 1.15
+CURVE_HEIGHT, MAX_CELL, MIN_COLUMNS = 1.5, 1.15, 5
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One kind of picture: what it is called, where its data come from, and the data if they are there."""
+    """One kind of picture.
+
+    Attributes:
+        label: what it is called.
+        needs: where its data come from.
+        by_token: whether its colours stand for tokens.
+        data: the data, if they are there.
+    """
 
     label: str
     needs: str
+    by_token: bool
     data: xr.Dataset | None
 
 
@@ -56,11 +66,11 @@ def draw_overview(
     """
     row_panels, curve_panels = _rows(trajectory, analysis), _curves(trajectory, analysis)
     panels: list[Panel] = [*row_panels, *curve_panels]
-    notes = [f"{panel.label} left out: needs the {panel.needs}" for panel in panels if panel.data is None]
+    notes = [f"{panel.label} (needs the {panel.needs})" for panel in panels if panel.data is None]
     row_panels = [row for row in row_panels if row.data is not None]
     curve_panels = [curve for curve in curve_panels if curve.data is not None]
     snapshots = _snapshots(row_panels, spans)
-    cell = min(MAX_CELL, (WIDTH - 1.0) / max(len(snapshots), 4))
+    cell = min(MAX_CELL, (WIDTH - 1.0) / max(len(snapshots), MIN_COLUMNS))
     heights = [len(row_panels) * (cell + 0.2) + 0.3, -(-len(curve_panels) // 2) * CURVE_HEIGHT + 0.6]
     parts = [bool(row_panels), bool(curve_panels)]
     heights = [height for height, present in zip(heights, parts, strict=True) if present] or [1.0]
@@ -68,12 +78,14 @@ def draw_overview(
     subfigures = list(
         cast(Any, figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
     )
+    if any(panel.by_token for panel in panels if panel.data is not None):
+        _token_legend(subfigures[-1], trajectory)
     if row_panels:
         _draw_rows(subfigures[0], row_panels, snapshots, rows.View(trajectory, replica))
     if curve_panels:
         _draw_curves(subfigures[-1], curve_panels, trajectory, spans)
     if notes:
-        figure.supxlabel("; ".join(notes), fontsize=6, color="0.35")
+        figure.supxlabel(fill(f"Left out: {', '.join(notes)}.", 120), fontsize=6, color="0.35")
     return figure, notes
 
 
@@ -81,9 +93,9 @@ def _rows(trajectory: xr.DataTree, analysis: Mapping[str, xr.Dataset]) -> list[R
     cosine, pca = analysis.get("cosine"), analysis.get("pca")
     attention = _recorded(trajectory, "attention")
     return [
-        Row("cosine of embeddings", "analyzer 'cosine'", cosine, rows.draw_cosine),
-        Row("embeddings in one basis", "analyzer 'pca'", pca, rows.draw_pca),
-        Row("attention maps", "probe 'attention'", attention, rows.draw_attention),
+        Row("cosine of embeddings", "analyzer 'cosine'", False, cosine, rows.draw_cosine),
+        Row("embeddings in one basis", "analyzer 'pca'", True, pca, rows.draw_pca),
+        Row("attention maps", "probe 'attention'", False, attention, rows.draw_attention),
     ]
 
 
@@ -91,10 +103,10 @@ def _curves(trajectory: xr.DataTree, analysis: Mapping[str, xr.Dataset]) -> list
     attention, loss = _recorded(trajectory, "attention"), _recorded(trajectory, "loss")
     norms, projection = analysis.get("norms"), analysis.get("projection")
     return [
-        Curve("entropy", "probe 'attention'", attention, curves.draw_entropy),
-        Curve("norms", "analyzer 'norms'", norms, curves.draw_norms),
-        Curve("projection", "analyzer 'projection'", projection, curves.draw_projection),
-        Curve("loss", "probe 'loss'", loss, curves.draw_loss),
+        Curve("entropy", "probe 'attention'", True, attention, curves.draw_entropy),
+        Curve("norms", "analyzer 'norms'", True, norms, curves.draw_norms),
+        Curve("projection", "analyzer 'projection'", False, projection, curves.draw_projection),
+        Curve("loss", "probe 'loss'", False, loss, curves.draw_loss),
     ]
 
 
@@ -113,20 +125,24 @@ def _draw_rows(
     figure: SubFigure, panels: Sequence[Row], snapshots: Sequence[Snapshot], view: rows.View
 ) -> None:
     count = len(snapshots)
-    grid = figure.subplots(len(panels), count + 1, squeeze=False, width_ratios=[1.0] * count + [0.07])
+    spare = max(MIN_COLUMNS - count, 0)  # left empty: few snapshots stay small and together
+    widths = [1.0] * count + [0.07] + [1.0] * spare
+    grid = figure.subplots(len(panels), len(widths), squeeze=False, width_ratios=widths)
+    for ax in grid[:, count + 1 :].flat:
+        ax.remove()
     wanted = [snapshot.step for snapshot in snapshots]
-    for axes, panel in zip(grid, panels, strict=True):
+    for (*axes, bar), panel in zip(grid[:, : count + 1], panels, strict=True):
         assert panel.data is not None
         steps = rows.recorded_steps(panel.data, wanted)
-        image = panel.draw(axes[:-1], panel.data, steps, view)
+        image = panel.draw(axes, panel.data, steps, view)
         if image is None:
-            axes[-1].remove()
+            bar.remove()
         else:
-            figure.colorbar(image, cax=axes[-1]).ax.tick_params(labelsize=6)
+            figure.colorbar(image, cax=bar).ax.tick_params(labelsize=6)
         if panel is panels[0]:
-            _title_columns(axes[:-1], snapshots, panel.data)
+            _title_columns(axes, snapshots, panel.data)
         elif steps != wanted:  # recorded at other steps than the row that names them
-            for ax, step in zip(axes, steps, strict=False):
+            for ax, step in zip(axes, steps, strict=True):
                 style.label_axes(ax, title=position(panel.data, step))
 
 
@@ -147,9 +163,25 @@ def _draw_curves(figure: SubFigure, panels: Sequence[Curve], trajectory: xr.Data
         style.shade_stages(ax, style.spans_on_axis(spans, panel.data))
         if number < len(panels) - 2:
             ax.set_xlabel("")
+    stage_legend(figure, spans)
+
+
+def _token_legend(figure: SubFigure, trajectory: xr.DataTree) -> None:
     colors = style.token_colors(trajectory, trajectory.dataset["token"].values.tolist())
     tokens = [Line2D([], [], color=c, label=f"token {style.shorten(token)}") for token, c in colors.items()]
-    figure.legend(handles=tokens, loc="outside upper center", ncols=len(tokens), handlelength=1.6)
+    _legend(figure, tokens, "upper")
+
+
+def stage_legend(figure: FigureBase, spans: Spans) -> None:
+    """What the shades of `style.shade_stages` mean, below all axes of a figure."""
     if spans:
-        handles = style.stage_handles(spans)
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.2)
+        _legend(figure, style.stage_handles(spans), "lower")
+
+
+def _legend(figure: FigureBase, handles: Sequence[Artist], where: Literal["upper", "lower"]) -> None:
+    """A legend outside the axes: one row if it fits the width of the page, else columns that do."""
+    letters = [len(str(handle.get_label())) for handle in handles]
+    widths = [1.6 * style.LEGEND_HANDLE + style.LEGEND_LETTER * count for count in letters]
+    columns = len(handles) if sum(widths) <= WIDTH else max(1, int(WIDTH / max(widths)))
+    place: dict[str, Any] = {"loc": f"outside {where} center", "ncols": columns}
+    figure.legend(handles=handles, handlelength=1.4, columnspacing=1.4, **place)

@@ -14,6 +14,7 @@ import xarray as xr
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.report import tables
 from attndyn.report.files import Image
+from attndyn.report.snapshots import has_time
 from attndyn.spec import Spec
 
 STATES = {
@@ -34,7 +35,8 @@ class Content:
         trajectory: the run's trajectory.
         analysis: results by analyzer, in order.
         overview: the overview figure.
-        notes: on what is missing from it.
+        shown: the replica whose snapshots it shows.
+        notes: what is left out of it, and why.
         analyzers: by name, each analyzer and its figure, in order.
     """
 
@@ -43,6 +45,7 @@ class Content:
     trajectory: xr.DataTree
     analysis: Mapping[str, xr.Dataset]
     overview: Image
+    shown: int
     notes: Sequence[str]
     analyzers: Mapping[str, tuple[Analyzer, Image]]
 
@@ -57,14 +60,17 @@ def render_page(content: Content) -> str:
         lstrip_blocks=True,
     )
     root, stages = content.trajectory.dataset, content.analysis.get("stages")
+    attrs = {str(name): value for name, value in content.trajectory.attrs.items()}
     return environment.get_template("report.html.j2").render(
         spec=content.spec,
         status=content.status,
         state=STATES.get(content.status["state"], content.status["state"]),
         overview=_data_uri(content.overview),
+        shown=tables.replica_name(root, content.shown),
         notes=content.notes,
         stage_rows=tables.stage_rows(stages) if stages is not None else [],
         stage_summary=tables.stage_summary(stages) if stages is not None else [],
+        timed=stages is not None and has_time(stages),
         heads=stages.sizes["layer"] * stages.sizes["head"] if stages is not None else 1,
         replicas=tables.replica_names(root),
         replica_count=root.sizes["replica"],
@@ -72,9 +78,9 @@ def render_page(content: Content) -> str:
             _analysis(name, analyzer, image, content.analysis[name])
             for name, (analyzer, image) in content.analyzers.items()
         ],
-        spec_yaml=content.trajectory.attrs.get("spec_yaml") or content.spec.to_yaml(),
-        provenance=tables.provenance(content.trajectory.attrs, root["seed"].values),
-        attrs=content.trajectory.attrs,
+        spec_yaml=attrs.get("spec_yaml") or content.spec.to_yaml(),
+        provenance=tables.provenance(attrs, root["seed"].values),
+        attrs=attrs,
     )
 
 

@@ -39,12 +39,14 @@ def draw_cosine(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], vi
 
 
 def draw_attention(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], view: View) -> AxesImage:
-    """Attention from every query to every key, 0 to 1, of the first layer and head."""
+    """Attention from every query to every key, of the first layer and head."""
     one = data["attention"].isel(replica=view.replica).sel(step=list(steps))
     title, maps = style.layer_heads(one, limit=1)[0]
+    highest = float(maps.max())
+    highest = highest if highest < 0.5 else 1.0  # also where all is NaN
     for ax, attention in zip(axes, maps.transpose("step", "query", "key"), strict=True):
         keys, queries = maps["key"].values, maps["query"].values
-        image = style.heatmap(ax, attention, queries, keys, (0, 1), style.SEQUENTIAL)
+        image = style.heatmap(ax, attention, queries, keys, (0, highest), style.SEQUENTIAL)
         if ax is not axes[0]:
             ax.tick_params(labelleft=False)
     style.label_axes(axes[0], x="key", y="\n".join(filter(None, ("attention", title, "query"))))
@@ -56,12 +58,12 @@ def draw_pca(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], view:
     scores = data["scores"].isel(replica=view.replica).transpose("component", "token", "step")[:2]
     colors = style.token_colors(view.trajectory, scores["token"].values.tolist())
     limits = _limits(scores)
-    for number, (ax, step) in enumerate(zip(axes, steps, strict=True)):
-        since = steps[number - 1] if number else None
-        for token, color in colors.items():
+    sizes = np.linspace(6, 2.5, len(colors))  # so that tokens in one place all show
+    for ax, since, step in zip(axes, [None, *steps], steps, strict=False):
+        for (token, color), size in zip(colors.items(), sizes, strict=True):
             x, y = scores.sel(token=token, step=slice(since, step)).values
             ax.plot(x, y, color=color, linewidth=0.8, alpha=0.6)
-            ax.plot(x[-1:], y[-1:], color=color, marker="o", markersize=3.5, markeredgewidth=0)
+            ax.plot(x[-1:], y[-1:], color=color, marker="o", markersize=size, markeredgewidth=0)
         ax.axhline(0, **style.REFERENCE)
         ax.axvline(0, **style.REFERENCE)
         ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], box_aspect=1)

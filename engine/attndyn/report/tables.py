@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attndyn.report.snapshots import has_time
+
 MAX_REPLICAS = 24
 ABSENT = "absent"
 LIBRARIES = ("numpy", "scipy", "xarray")
@@ -34,6 +36,7 @@ class StageRow:
         name: what it is called.
         meaning: what happens there.
         median: median step over the replicas that have it.
+        time: the time of that step; empty where the run has none.
         band: 10th to 90th percentile.
         share: in how many of the replicas it is found.
         replicas: the step in each of the first `MAX_REPLICAS`.
@@ -42,6 +45,7 @@ class StageRow:
     name: str
     meaning: str
     median: str
+    time: str
     band: str
     share: str
     replicas: list[str]
@@ -56,14 +60,16 @@ def stage_rows(stages: xr.Dataset) -> list[StageRow]:
     for label in one["boundary"]["boundary"].values.tolist():
         at = one.sel(boundary=label)
         values = at["boundary_step"].values
+        present = int(np.isfinite(values).sum())
         p10, p90 = _step(at["boundary_p10"]), _step(at["boundary_p90"])
         rows.append(
             StageRow(
                 name=label.replace("_", " "),
                 meaning=_meaning(label, tokens),
                 median=_step(at["boundary_median"]),
-                band=f"{p10} – {p90}" if p10 != ABSENT else "",
-                share=f"{int(np.isfinite(values).sum())} of {count}",
+                time=_time(stages, float(at["boundary_median"])),
+                band=f"{p10} – {p90}" if present > 1 else "",
+                share=f"{present} of {count}",
                 replicas=[_step(value) for value in values[:MAX_REPLICAS]],
             )
         )
@@ -74,7 +80,7 @@ def stage_summary(stages: xr.Dataset) -> list[str]:
     """Sentences on the order of the stages and on how deep focus and dilution go."""
     one = stages.isel(layer=0, head=0)
     order = one["in_order"].values.astype(bool)
-    sentences = [f"All stages are there, one after another, in {order.sum()} of {order.size} replicas."]
+    sentences = [f"Replicas in which all stages come, one after another: {order.sum()} of {order.size}."]
     for name in ("focus_depth", "dilution_depth"):
         depth = one[name].values
         depth = depth[np.isfinite(depth)]
@@ -88,16 +94,19 @@ def stage_summary(stages: xr.Dataset) -> list[str]:
 
 
 def replica_names(root: xr.Dataset) -> list[str]:
-    """Every replica as its seed and whatever varies, the first `MAX_REPLICAS` of them."""
+    """The names of the first `MAX_REPLICAS` replicas."""
+    return [replica_name(root, number) for number in range(min(root.sizes["replica"], MAX_REPLICAS))]
+
+
+def replica_name(root: xr.Dataset, number: int) -> str:
+    """A replica as its seed and the values that vary."""
     varied = [
         str(name)
         for name, array in root.coords.items()
         if array.dims == ("replica",) and name not in ("replica", "seed")
     ]
-    return [
-        ", ".join([f"seed {int(seed)}", *(f"{name} {_value(root[name].values[number])}" for name in varied)])
-        for number, seed in enumerate(root["seed"].values[:MAX_REPLICAS])
-    ]
+    values = [f"{name} {_value(root[name].values[number])}" for name in varied]
+    return ", ".join([f"seed {int(root['seed'].values[number])}", *values])
 
 
 def provenance(attrs: Mapping[str, Any], seeds: Iterable[int]) -> dict[str, str]:
@@ -130,6 +139,12 @@ def _meaning(label: str, tokens: list[Any]) -> str:
 
 def _step(value: Any) -> str:
     return f"{float(value):.0f}" if np.isfinite(value) else ABSENT
+
+
+def _time(stages: xr.Dataset, step: float) -> str:
+    if not has_time(stages) or not np.isfinite(step):
+        return ""
+    return f"{np.interp(step, stages['step'].values, stages['time'].values):.4g}"
 
 
 def _value(value: Any) -> str:

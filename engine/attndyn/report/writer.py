@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import xarray as xr
+from matplotlib.figure import Figure
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.timeline import stage_spans
 from attndyn.errors import RunError
 from attndyn.report import page, style
 from attndyn.report.files import Image, new_figure, render, write_whole
-from attndyn.report.overview import Spans, draw_overview
+from attndyn.report.overview import Spans, draw_overview, stage_legend
 from attndyn.spec import Spec
 
 REPORT, FIGURES = "report.html", "figures"
-ANALYZER_HEIGHT = 4.2
+ANALYZER_HEIGHT = 5.0
 
 
 class Reportable(Protocol):
@@ -63,7 +64,8 @@ def write_report(run: Reportable) -> Path:
     analysis = _analysis(run)
     spans = stage_spans(analysis["stages"]) if "stages" in analysis else []
     with style.style():
-        figure, notes = draw_overview(run.trajectory, analysis, spans, _shown_replica(run.status))
+        shown = _shown_replica(run.status)
+        figure, notes = draw_overview(run.trajectory, analysis, spans, shown)
         overview = render(figure)
         images = {name: render(_figure(run, name, result, spans)) for name, result in analysis.items()}
     content = page.Content(
@@ -72,6 +74,7 @@ def write_report(run: Reportable) -> Path:
         trajectory=run.trajectory,
         analysis=analysis,
         overview=overview,
+        shown=shown,
         notes=notes,
         analyzers={name: (run.analyzer(name), image) for name, image in images.items()},
     )
@@ -100,15 +103,14 @@ def _shown_replica(status: Mapping[str, Any]) -> int:
     return next((number for number in range(len(lost) + 1) if number not in lost), 0)
 
 
-def _figure(run: Reportable, name: str, result: xr.Dataset, spans: Spans) -> Any:
+def _figure(run: Reportable, name: str, result: xr.Dataset, spans: Spans) -> Figure:
     figure = new_figure(ANALYZER_HEIGHT)
     run.analyzer(name).draw(result, run.trajectory, figure)
     axes = style.step_axes(figure)
     if axes and spans and name != "stages":  # whose figure shows them already
         for ax in axes:
             style.shade_stages(ax, style.spans_on_axis(spans, result))
-        handles = style.stage_handles(spans)
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.2)
+        stage_legend(figure, spans)
     return figure
 
 
