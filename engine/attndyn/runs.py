@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from attndyn import registry
@@ -29,6 +31,7 @@ from attndyn.trajectory.writer import TRAJECTORY, read_checkpoint
 SPEC = "spec.yaml"
 STATUS = "status.json"
 ANALYSIS = "analysis.nc"
+STATUS_SECONDS = 5.0
 
 
 class Run:
@@ -109,32 +112,36 @@ class Run:
 
 
 class StatusSink:
-    """A sink that keeps `status.json` up to date."""
+    """A sink that keeps `status.json` up to date, every few seconds while the run goes on."""
 
     def __init__(self, directory: Path):
         self._path = directory / STATUS
+        self._next = 0.0
 
     def start(self, simulation: Simulation) -> None:
         """See `Sink.start`."""
-        self._write("running", simulation.step, simulation, [])
+        self.advance(simulation)
 
     def record(self, probe: str, step: int, values: Mapping[str, Array]) -> None:
         """See `Sink.record`."""
 
     def advance(self, simulation: Simulation) -> None:
         """See `Sink.advance`."""
+        if time.monotonic() >= self._next:
+            self._write("running", simulation.step, simulation, simulation.diverged_at)
+            self._next = time.monotonic() + STATUS_SECONDS
 
     def finish(self, simulation: Simulation, outcome: Outcome) -> None:
         """See `Sink.finish`."""
+        self._write(outcome.state, outcome.step, simulation, outcome.diverged_at)
+
+    def _write(self, state: str, step: int, simulation: Simulation, diverged_at: np.ndarray) -> None:
         seeds = simulation.replicas.seeds
         diverged = [
-            {"replica": replica, "seed": seeds[replica], "step": int(step)}
-            for replica, step in enumerate(outcome.diverged_at)
-            if step >= 0
+            {"replica": replica, "seed": seeds[replica], "step": int(at)}
+            for replica, at in enumerate(diverged_at)
+            if at >= 0
         ]
-        self._write(outcome.state, outcome.step, simulation, diverged)
-
-    def _write(self, state: str, step: int, simulation: Simulation, diverged: list[dict[str, int]]) -> None:
         status = {"state": state, "step": step, "steps": simulation.steps, "diverged": diverged}
         write_whole(self._path, json.dumps(status, indent=2) + "\n")
 

@@ -71,15 +71,17 @@ def test_run_prints_the_directory_last_and_runs_the_analyzers(tiny, tmp_path):
     done = attndyn("run", tiny, "--out", tmp_path / "out", "--set", "training.steps=3")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no progress bar where there is no terminal
-    directory = done.stdout.splitlines()[-1]
+    log, directory = done.stdout.splitlines()
+    assert log == ("tiny: 3 steps, 1 replica of 56 parameters, backend numpy, float64, representation counts")
     assert status(directory)["step"] == 3
     assert os.path.exists(f"{directory}/analysis.nc")
 
 
 def test_run_without_analyzers(tiny, tmp_path):
     done = attndyn("run", tiny, "--out", tmp_path, "--no-analyze")
-    assert not os.path.exists(f"{done.stdout.strip()}/analysis.nc")
-    again = attndyn("analyze", done.stdout.strip())
+    directory = done.stdout.splitlines()[-1]
+    assert not os.path.exists(f"{directory}/analysis.nc")
+    again = attndyn("analyze", directory)
     assert again.returncode == 0, again.stderr
     assert os.path.exists(again.stdout.strip())
 

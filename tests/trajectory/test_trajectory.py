@@ -10,7 +10,7 @@ import xarray as xr
 import attndyn
 from attndyn.errors import RunError
 from attndyn.simulation import Simulation
-from attndyn.trajectory import TrajectoryWriter, open_trajectory, writer
+from attndyn.trajectory import TrajectoryWriter, open_trajectory, schema, writer
 from attndyn.trajectory.writer import read_checkpoint
 
 
@@ -194,6 +194,23 @@ def test_memory_is_bounded_by_the_buffer(small, tmp_path, monkeypatch):
     assert max(most) < 5000 + 2 * 3 * 8 * 100  # one step's records above it
 
 
+def test_a_full_disk_is_one_line_and_keeps_what_was_written(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "BUFFER_BYTES", 1)
+    true = TrajectoryWriter._write
+
+    def full(self, probe, records):
+        if records[0][0] == 4:
+            raise OSError(28, "No space left on device")
+        true(self, probe, records)
+
+    monkeypatch.setattr(TrajectoryWriter, "_write", full)
+    with pytest.raises(RunError, match="No space left") as error:
+        write(small(), tmp_path)
+    assert "\n" not in str(error.value)
+    with open_trajectory(tmp_path / "trajectory.nc") as tree:
+        assert tree["loss"].step.values.tolist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("content", [None, b"", b"\x89HDF\r\n\x1a\n damaged", b"text"])
 def test_an_unreadable_file_is_one_line(tmp_path, content):
     path = tmp_path / "trajectory.nc"
@@ -218,3 +235,11 @@ def test_an_unreadable_checkpoint_is_one_line(tmp_path, content):
     with pytest.raises(RunError, match="checkpoint") as error:
         read_checkpoint(tmp_path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("n_replicas", "record", "expected"),
+    [(4, 8, (4, 4096)), (4, 2**16, (2, 1)), (1000, 2**30, (1, 1)), (1, 2**10, (1, 128))],
+)
+def test_chunks_stay_small_however_large_a_record(n_replicas, record, expected):
+    assert schema._chunk(n_replicas, record) == expected

@@ -42,6 +42,9 @@ def main() -> None:
     except AttndynError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
+    except MemoryError as error:
+        print(f"not enough memory: {error}", file=sys.stderr)
+        sys.exit(USAGE)
     except BrokenPipeError:
         # the reader of a pipe has gone, e.g. `attndyn schema | head`
         sys.stderr.close()

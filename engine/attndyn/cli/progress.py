@@ -46,7 +46,8 @@ class Progress:
         self._bar.stop()
 
     def start(self, simulation: Simulation) -> None:
-        """See `Sink.start`."""
+        """See `Sink.start`; says what is run, and how, whether there is a terminal or not."""
+        print(summary(simulation))
         if self._shown:
             from attndyn.cli.watch import StageWatch
 
@@ -80,6 +81,18 @@ class Progress:
             host = simulation.backend.to_host(self._loss)
             loss = f"{np.median(host):.4f}"
         self._bar.update(self._task, completed=simulation.step, loss=loss, stage=self._watch.stage())
+
+
+def summary(simulation: Simulation) -> str:
+    """One line on what is run and how, for the log."""
+    n_replicas, n_parameters = simulation.parameters.flat.shape
+    from_step = f" from step {simulation.step}" if simulation.step else ""
+    return (
+        f"{simulation.spec.name}: {simulation.steps} steps{from_step}, {n_replicas} "
+        f"replica{'s' if n_replicas > 1 else ''} of {n_parameters} parameters, "
+        f"backend {simulation.backend.name}, {simulation.backend.dtype}, "
+        f"representation {simulation.representation}"
+    )
 
 
 @contextmanager

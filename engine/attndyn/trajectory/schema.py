@@ -21,7 +21,7 @@ def create(path: str, simulation: Simulation) -> netCDF4.Dataset:
     file = netCDF4.Dataset(path, "w", format="NETCDF4")
     _root(file, simulation)
     for name, probe in simulation.probes.items():
-        _group(file.createGroup(name), probe.declare(), simulation)
+        _group(file, file.createGroup(name), probe.declare(), simulation)
     file.sync()
     return file
 
@@ -80,7 +80,9 @@ def _coordinate(
     variable[:] = array
 
 
-def _group(group: netCDF4.Group, declaration: Declaration, simulation: Simulation) -> None:
+def _group(
+    file: netCDF4.Dataset, group: netCDF4.Group, declaration: Declaration, simulation: Simulation
+) -> None:
     group.createDimension("step", None)
     step = group.createVariable("step", "i8", ("step",), chunksizes=(CHUNK_BYTES // 8,))
     step.setncatts({"long_name": "updates made before this state", "units": "step"})
@@ -92,22 +94,25 @@ def _group(group: netCDF4.Group, declaration: Declaration, simulation: Simulatio
         group.createDimension(name, len(labels))
         _coordinate(group, name, (name,), labels, f"{name} token")
     for name, variable in declaration.variables.items():
+        for dim, size in zip(variable.dims, variable.shape, strict=True):
+            if dim not in group.dimensions and dim not in file.dimensions:
+                group.createDimension(dim, size)
         _variable(group, name, variable, simulation)
 
 
 def _variable(group: netCDF4.Group, name: str, variable: Variable, simulation: Simulation) -> None:
-    root = group.parent
-    assert root is not None
-    for dim, size in zip(variable.dims, variable.shape, strict=True):
-        if dim not in group.dimensions and dim not in root.dimensions:
-            group.createDimension(dim, size)
-    n_replicas, dtype = len(root.dimensions["replica"]), simulation.backend.dtype
-    record = n_replicas * int(np.prod(variable.shape)) * dtype.itemsize
-    chunks = (n_replicas, max(1, CHUNK_BYTES // record), *variable.shape)
+    dtype, n_replicas = simulation.backend.dtype, len(simulation.replicas.seeds)
+    chunks = (*_chunk(n_replicas, int(np.prod(variable.shape)) * dtype.itemsize), *variable.shape)
     dims = ("replica", "step", *variable.dims)
     created = group.createVariable(name, dtype, dims, chunksizes=chunks, fill_value=np.nan)
     attributes = {"long_name": variable.long_name, "units": variable.units, "symbol": variable.symbol}
     created.setncatts({k: v for k, v in attributes.items() if v})
+
+
+def _chunk(n_replicas: int, record: int) -> tuple[int, int]:
+    """Replicas and steps of a chunk of about `CHUNK_BYTES`, given the bytes of one replica's record."""
+    replicas = min(n_replicas, max(1, CHUNK_BYTES // record))
+    return replicas, max(1, CHUNK_BYTES // (record * replicas))
 
 
 def times(simulation: Simulation, steps: np.ndarray) -> np.ndarray | None:
@@ -125,5 +130,5 @@ def _time_dims(simulation: Simulation) -> tuple[str, ...]:
 
 
 def _time_chunks(simulation: Simulation) -> tuple[int, ...]:
-    chunk = CHUNK_BYTES // 8
-    return (chunk,) if _time_dims(simulation) == ("step",) else (len(simulation.replicas.seeds), 1024)
+    n_dims = len(_time_dims(simulation))
+    return _chunk(len(simulation.replicas.seeds) if n_dims == 2 else 1, 8)[-n_dims:]

@@ -71,13 +71,21 @@ class TrajectoryWriter:
         self._file.close()
 
     def flush(self) -> None:
-        """Write what is pending, then the checkpoint that a resumed run goes on from."""
-        for probe, records in self._pending.items():
-            self._write(probe, records)
-        self._file.sync()
+        """Write what is pending, then the checkpoint that a resumed run goes on from.
+
+        Raises:
+            RunError: the files cannot be written.
+        """
+        try:
+            for probe, records in self._pending.items():
+                self._write(probe, records)
+            self._file.sync()
+            self._checkpoint()
+        except (OSError, RuntimeError) as error:  # netCDF4 reports a full disk as a RuntimeError
+            message = f"{self._directory}: cannot be written ({error}); what was written before is kept"
+            raise RunError(message) from None
         self._pending.clear()
         self._bytes = 0
-        self._checkpoint()
         self._flushed = time.monotonic()
 
     def _write(self, probe: str, records: list[tuple[int, Mapping[str, Array]]]) -> None:
