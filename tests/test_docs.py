@@ -119,6 +119,14 @@ def test_links_lead_somewhere(name):
     assert [link for link in inside if not ((ROOT / name).parent / link).exists()] == []
 
 
+def test_documents_named_in_code_exist():
+    files = [path for top in ("engine", "plugins", "specs", "benchmarks") for path in (ROOT / top).rglob("*.*")]
+    sources = [path.read_text("utf-8") for path in files if path.suffix in {".py", ".yaml", ".sh"}]
+    named = {name for source in sources for name in re.findall(r"docs/\w+\.md", source)}
+    assert named, "the schema names docs/trajectory.md"
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 def test_readme_lists_every_command_and_every_option_of_run():
     rows = table(TEXT["README.md"], "## Commands")
     assert [row["command"].split()[1] for row in rows] == list(COMMANDS)

@@ -1,7 +1,7 @@
 """Weighted-key attention: softmax(scores + log w) over the keys of each query.
 
-One formula for positions (w = 1), counts (w = n) and the population limit (w = π); DESIGN idea 1, and
-"Exact reductions" of docs/theory.md. Two forms of the same layer:
+One formula for positions (w = 1), counts (w = n) and the population limit (w = π): without positions, equal
+keys share a score, so n of them add log n to it. Two forms of the same layer:
 
 - *over tokens*: scores depend on the (key token, query token) pair only and are a table `(R, K, n)`;
 - *over positions*: every key of every context has its own score `(R, B, Q, K)`.

@@ -43,7 +43,7 @@ class Simulation:
 
     Attributes:
         replicas: the spec of every replica, its seed, and the varied values.
-        representation: how contexts are represented (DESIGN's first idea).
+        representation: how contexts are represented: the cheapest exact way, or the spec's.
         step: the update that comes next, from 0 to `steps`.
 
     Raises:
