@@ -120,7 +120,8 @@ def test_links_lead_somewhere(name):
 
 
 def test_documents_named_in_code_exist():
-    files = [path for top in ("engine", "plugins", "specs", "benchmarks") for path in (ROOT / top).rglob("*.*")]
+    tops = ("engine", "plugins", "specs", "benchmarks")
+    files = [path for top in tops for path in (ROOT / top).rglob("*.*")]
     sources = [path.read_text("utf-8") for path in files if path.suffix in {".py", ".yaml", ".sh"}]
     named = {name for source in sources for name in re.findall(r"docs/\w+\.md", source)}
     assert named, "the schema names docs/trajectory.md"
