@@ -100,8 +100,8 @@ def _keep_freed_memory() -> None:
     """Let the allocator keep a step's temporaries for the next one.
 
     glibc gives the top of the heap back to the system as soon as twice the largest block that was ever freed
-    is unused, at first 128 KiB; every step then pays page faults for the same memory again (measured with four
-    replicas and more: a third to a half of a step's time). Freeing one block as large as counts, 32 MiB,
+    is unused, at first 128 KiB; every step then pays page faults for the same memory again (measured with
+    four replicas and more: a third to a half of a step's time). Freeing one block as large as counts, 32 MiB,
     raises the mark. The block is never touched, so it takes no memory; other allocators do not care.
     """
     np.empty(2**25 - 2**16, dtype=np.uint8)
