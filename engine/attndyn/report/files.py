@@ -35,8 +35,9 @@ def render(figure: Figure) -> Image:
     with warnings.catch_warnings():
         # a token may be named in any script; what Matplotlib's font lacks is drawn as a box
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.draw_without_rendering()
+        figure.set_layout_engine(None)  # all is in its place now, and finding it is slow
         figure.savefig(svg, format="svg", metadata={"Date": None})
-        figure.set_layout_engine("none")  # all is in its place now, and finding it is slow
         figure.savefig(png, format="png")
     return Image(NOT_XML.sub(b"", svg.getvalue()), png.getvalue())
 

@@ -64,7 +64,7 @@ def write_report(run: Reportable) -> Path:
     analysis = _analysis(run)
     spans = stage_spans(analysis["stages"]) if "stages" in analysis else []
     with style.style():
-        shown = _shown_replica(run.status)
+        shown = _shown_replica(run.status, run.trajectory.sizes["replica"])
         figure, notes = draw_overview(run.trajectory, analysis, spans, shown)
         overview = render(figure)
         images = {name: render(_figure(run, name, result, spans)) for name, result in analysis.items()}
@@ -97,10 +97,10 @@ def _analysis(run: Reportable) -> dict[str, xr.Dataset]:
     return {name: found[name] for name in dict.fromkeys([*wanted, *found])}
 
 
-def _shown_replica(status: Mapping[str, Any]) -> int:
+def _shown_replica(status: Mapping[str, Any], count: int) -> int:
     """The first replica that did not diverge, or the first of all."""
     lost = {entry["replica"] for entry in status.get("diverged", [])}
-    return next((number for number in range(len(lost) + 1) if number not in lost), 0)
+    return next((number for number in range(count) if number not in lost), 0)
 
 
 def _figure(run: Reportable, name: str, result: xr.Dataset, spans: Spans) -> Figure:
