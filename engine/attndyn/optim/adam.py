@@ -16,9 +16,9 @@ from attndyn.spec.base import SteppedOptions, Varies
 class AdamMoments(SteppedOptions):
     """Options that Adam and AdamW share."""
 
-    beta1: Annotated[float, Varies(), Field(ge=0, lt=1)] = 0.9
-    beta2: Annotated[float, Varies(), Field(ge=0, lt=1)] = 0.999
-    eps: Annotated[float, Varies(), Field(gt=0)] = 1e-8
+    beta1: Annotated[float, Varies()] = Field(default=0.9, ge=0, lt=1, description="decay of the mean")
+    beta2: Annotated[float, Varies()] = Field(default=0.999, ge=0, lt=1, description="decay of the square")
+    eps: Annotated[float, Varies()] = Field(default=1e-8, gt=0, description="added to the root of the square")
 
 
 class AdamOptions(AdamMoments):

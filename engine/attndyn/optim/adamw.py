@@ -18,7 +18,9 @@ class AdamWOptions(AdamMoments):
     """Options of `adamw`."""
 
     kind: Literal["adamw"] = "adamw"
-    weight_decay: Annotated[float, Varies(), Field(ge=0)] = 0.01
+    weight_decay: Annotated[float, Varies()] = Field(
+        default=0.01, ge=0, description="share of a parameter, times lr, that each step takes off it"
+    )
 
 
 @registry.optimizer("adamw")

@@ -26,9 +26,9 @@ class GradientFlowOptions(OptimizerOptions):
     """Options of `flow`; the tolerances are those of SciPy's `solve_ivp`."""
 
     kind: Literal["flow"] = "flow"
-    rtol: float = Field(default=1e-9, ge=1e-13, le=1e-2)
-    atol: float = Field(default=1e-12, gt=0, le=1e-2)
-    method: Literal["DOP853", "RK45", "LSODA"] = "DOP853"
+    rtol: float = Field(default=1e-9, ge=1e-13, le=1e-2, description="relative tolerance of a step")
+    atol: float = Field(default=1e-12, gt=0, le=1e-2, description="absolute tolerance of a step")
+    method: Literal["DOP853", "RK45", "LSODA"] = Field(default="DOP853", description="SciPy's integrator")
 
 
 @registry.optimizer("flow")

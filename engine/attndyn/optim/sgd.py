@@ -21,9 +21,11 @@ class SGDOptions(SteppedOptions):
     """Options of `sgd`."""
 
     kind: Literal["sgd"] = "sgd"
-    momentum: Annotated[float, Varies(), Field(ge=0, lt=1)] = 0.0
-    nesterov: bool = False
-    weight_decay: Annotated[float, Varies(), Field(ge=0)] = 0.0
+    momentum: Annotated[float, Varies()] = Field(default=0.0, ge=0, lt=1, description="share of v kept, μ")
+    nesterov: bool = Field(default=False, description="look ahead along the momentum")
+    weight_decay: Annotated[float, Varies()] = Field(
+        default=0.0, ge=0, description="added to the gradient: this times the parameters"
+    )
 
 
 @registry.optimizer("sgd")

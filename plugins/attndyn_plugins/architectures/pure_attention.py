@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from pydantic import Field
+
 from attndyn import registry
 from attndyn.backend import Array, Backend
 from attndyn.data.contexts import Contexts
@@ -25,7 +27,7 @@ class PureAttentionOptions(ModelOptions):
     """Options of `pure_attention`."""
 
     architecture: Literal["pure_attention"] = "pure_attention"
-    value_projection: bool = False
+    value_projection: bool = Field(default=False, description="with W_V, as in the released code")
 
 
 @registry.architecture("pure_attention")
