@@ -71,6 +71,13 @@ def flow_needs_population(data: DataOptions, optimizer: OptimizerOptions) -> Ite
         yield Flaw(("data", "regime"), message, also=(("optimizer", "kind"),))
 
 
+def flow_needs_float64(optimizer: OptimizerOptions, training: Training) -> Iterator[Flaw]:
+    """An adaptive integrator asks for less error than float32 resolves: its steps would shrink to 0."""
+    if training.dtype != "float64" and not isinstance(optimizer, SteppedOptions):
+        message = f"found '{training.dtype}'; the optimizer '{optimizer.kind}' needs 'float64'"
+        yield Flaw(("training", "dtype"), message, also=(("optimizer", "kind"),))
+
+
 def representation_is_exact(data: DataOptions, representation: str) -> Iterator[Flaw]:
     """Counts and positions hold finite contexts exactly, population the infinite limit."""
     exact = ["auto", "population"] if data.regime == "population" else ["auto", "positions", "counts"]
@@ -119,6 +126,7 @@ CHECKS = (
     analyzers_have_probes,
     time_fits_optimizer,
     flow_needs_population,
+    flow_needs_float64,
     representation_is_exact,
     probe_steps_are_run,
     tokens_exist,
