@@ -18,7 +18,8 @@ ABSENT = "absent"
 LIBRARIES = ("numpy", "scipy", "xarray")
 RECORDED = ("attndyn_version", "backend", "dtype", "representation", "spec_sha256", "created")
 MEANINGS = {
-    "condensation_end": "W_0 and W_1 have become rank one",
+    "rank_one": "W_0 and W_1 have become rank one",
+    "condensation_end": "W_0 and W_1 are rank one and have grown to their plateau",
     "collapse_end": "W_Q and W_K have become rank one",
     "focus_onset": "attention to the most frequent token begins to rise, for every query",
     "focus_peak": "that attention is at its highest",
