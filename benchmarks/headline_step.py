@@ -16,15 +16,14 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from step_rates import HEADLINE, fix_batch
 
 from attndyn import load_spec
 from attndyn.simulation import Simulation
 
-HEADLINE = Path(__file__).parents[1] / "specs/paper/figure2.yaml"
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 
 
@@ -33,8 +32,7 @@ def headline(dtype: str, fixed_batch: bool) -> Simulation:
     overrides = ("replicas.seeds=1", "analyzers=[]", "probes={}", "training.steps=1000000")
     simulation = Simulation(load_spec(HEADLINE, (*overrides, f"training.dtype={dtype}")), "numpy")
     if fixed_batch:
-        contexts = simulation.contexts(0)
-        simulation.contexts = lambda step: contexts  # type: ignore[method-assign]
+        fix_batch(simulation)
     return simulation
 
 
@@ -98,7 +96,7 @@ def sides(dtype: str) -> dict[str, tuple[int, Callable[[int], object]]]:
     )
 
     def fresh() -> Any:
-        return torch_model.sample(pi, transition, options.n_ctx, options.batch)  # type: ignore[attr-defined]
+        return torch_model.sample(pi, transition, options.n_ctx, options.batch)
 
     def repeat(step: Callable[[], object]) -> Callable[[int], object]:
         return lambda n: [step() for _ in range(n)]

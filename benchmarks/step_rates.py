@@ -36,6 +36,12 @@ def run_to(simulation: Simulation, step: int) -> None:
     wait_for_device(simulation)
 
 
+def fix_batch(simulation: Simulation) -> None:
+    """From now on every step sees the batch of step 0."""
+    contexts = simulation.contexts(0)
+    simulation.contexts = lambda step: contexts  # type: ignore[method-assign]
+
+
 def wait_for_device(simulation: Simulation) -> None:
     simulation.backend.to_host(simulation.parameters.flat[:, 0])
 
@@ -49,8 +55,7 @@ def main() -> None:
             spec = load_spec(HEADLINE, (*overrides, "analyzers=[]", "probes={}", "training.steps=1000000"))
             simulation = Simulation(spec, backend)
             with_sampling = rate(simulation)
-            contexts = simulation.contexts(0)
-            simulation.contexts = lambda step, contexts=contexts: contexts  # type: ignore[method-assign]
+            fix_batch(simulation)
             print(f"{name:26}{backend:>8}{with_sampling:16.1f}{rate(simulation):12.1f}", flush=True)
 
 

@@ -34,7 +34,7 @@ class PureAttention(nn.Module):
         scores = queries @ self.key(x).transpose(-2, -1) / x.shape[-1] ** 0.5
         return self.output(torch.softmax(scores, dim=-1) @ x)
 
-    def weights(self) -> dict[str, nn.Parameter]:
+    def weights(self) -> dict[str, Tensor]:
         """Parameters by the engine's names, as PyTorch stores them (`nn.Linear` transposed)."""
         return {
             "W_0": self.embedding.weight,
@@ -66,7 +66,7 @@ class Training:
         """Loss at the last position, with its gradients left in the parameters."""
         self.optimizer.zero_grad()
         loss: Tensor = self.criterion(self.model(tokens)[:, -1], targets)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
     def step(self, tokens: Tensor, targets: Tensor) -> None:

@@ -40,6 +40,14 @@ CASES = {
     "one diverges": ("optimizer={kind: gd, lr: 0.1}", "replicas.vary={optimizer.lr: [0.1, 1.0e+9]}"),
 }
 
+#: what to run in which arithmetic: flow has float64 only
+RUNS = [
+    (case, dtype)
+    for case in CASES
+    for dtype in ("float64", "float32")
+    if (case, dtype) != ("flow", "float32")
+]
+
 
 class Records:
     """A sink that keeps all records as host arrays: `{(probe, variable, step): array}`."""

@@ -8,18 +8,13 @@ from attndyn.backend.base import Backend
 from attndyn.simulation import Simulation
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
 from attndyn_plugins.architectures.pure_attention import PureAttention
-from device.short_runs import CASES, Records, assert_same_run, run
+from device.short_runs import CASES, RUNS, Records, assert_same_run, run
 from device.strict import StrictBackend
 
 
-@pytest.fixture(params=["float64", "float32"])
-def dtype(request):
-    return request.param
-
-
-@pytest.mark.parametrize("overrides", CASES.values(), ids=CASES)
-def test_run_equals_reference_bit_for_bit(small, overrides, dtype):
-    spec = small(*overrides, f"training.dtype={dtype}")
+@pytest.mark.parametrize(("case", "dtype"), RUNS)
+def test_run_equals_reference_bit_for_bit(small, case, dtype):
+    spec = small(*CASES[case], f"training.dtype={dtype}")
     assert_same_run(spec, StrictBackend(dtype), Backend(np, dtype))
 
 
