@@ -70,23 +70,27 @@ def draw_overview(
     row_panels = [row for row in row_panels if row.data is not None]
     curve_panels = [curve for curve in curve_panels if curve.data is not None]
     snapshots = _snapshots(row_panels, spans)
-    cell = min(MAX_CELL, (WIDTH - 1.0) / max(len(snapshots), MIN_COLUMNS))
-    heights = [len(row_panels) * (cell + 0.2) + 0.3, -(-len(curve_panels) // 2) * CURVE_HEIGHT + 0.6]
-    parts = [bool(row_panels), bool(curve_panels)]
-    heights = [height for height, present in zip(heights, parts, strict=True) if present] or [1.0]
-    figure = new_figure(sum(heights))
-    subfigures = list(
-        cast(Any, figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
-    )
+    figure, parts = _page(len(row_panels), len(snapshots), len(curve_panels))
     if any(panel.by_token for panel in panels if panel.data is not None):
-        _token_legend(subfigures[-1], trajectory)
+        _token_legend(parts[-1], trajectory)
     if row_panels:
-        _draw_rows(subfigures[0], row_panels, snapshots, rows.View(trajectory, replica))
+        _draw_rows(parts[0], row_panels, snapshots, rows.View(trajectory, replica))
     if curve_panels:
-        _draw_curves(subfigures[-1], curve_panels, trajectory, spans)
+        _draw_curves(parts[-1], curve_panels, trajectory, spans)
     if notes:
         figure.supxlabel(fill(f"Left out: {', '.join(notes)}.", 120), fontsize=6, color="0.35")
     return figure, notes
+
+
+def _page(n_rows: int, n_columns: int, n_curves: int) -> tuple[Figure, list[SubFigure]]:
+    """An empty figure and its parts: one for the rows of snapshots and one below for the curves, if any."""
+    cell = min(MAX_CELL, (WIDTH - 1.0) / max(n_columns, MIN_COLUMNS))
+    heights = [n_rows * (cell + 0.2) + 0.3] if n_rows else []
+    heights += [-(-n_curves // 2) * CURVE_HEIGHT + 0.6] if n_curves else []
+    heights = heights or [1.0]
+    figure = new_figure(sum(heights))
+    parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)
+    return figure, list(cast(Any, parts)[:, 0])
 
 
 def _rows(trajectory: xr.DataTree, analysis: Mapping[str, xr.Dataset]) -> list[Row]:
