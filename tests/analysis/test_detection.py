@@ -18,7 +18,7 @@ def sigmoid(x):
 
 
 def signals(every=10, last=2000, collapse=200.0, swing=0.0):
-    """All stages in order: rank-one shares, separations of tokens 0, 1, 2, and attention to token 0.
+    """All stages in order: rank-one shares, size, separations of tokens 0, 1, 2, and attention to token 0.
 
     `swing` adds a passing separation of token 1 at step 500 that lasts about so many steps.
     """
@@ -34,6 +34,7 @@ def signals(every=10, last=2000, collapse=200.0, swing=0.0):
     return Signals(
         parameter_steps=steps,
         outer=0.3 + 0.69 * sigmoid((steps - 50) / 5),
+        size=2 * sigmoid((steps - 75) / 5),
         inner=0.1 + 0.89 * sigmoid((steps - collapse) / 5),
         spread=0.3 * sigmoid((steps - 510) / 8),
         separation=apart,
@@ -44,7 +45,8 @@ def signals(every=10, last=2000, collapse=200.0, swing=0.0):
 
 
 KNOWN = {
-    "condensation_end": 50 + 5 * np.log(0.65 / 0.04),
+    "rank_one": 50 + 5 * np.log(0.65 / 0.04),
+    "condensation_end": 75 + 5 * np.log(9),
     "collapse_end": 200 + 5 * np.log(0.85 / 0.04),
     "focus_onset": 300 - 8 * np.log(9),
     "focus_peak": 0.5 * (300 + 8 * np.log(9) + 500 - 8 * np.log(54)),
@@ -63,7 +65,7 @@ def find(given, **options):
 
 def mapped(given, function):
     """`given` with `function` applied to every curve."""
-    names = ("outer", "inner", "spread", "separation", "attention")
+    names = ("outer", "size", "inner", "spread", "separation", "attention")
     return replace(given, **{name: function(getattr(given, name)) for name in names})
 
 
@@ -131,6 +133,7 @@ def test_divergence_keeps_what_came_before():
 
     found = find(mapped(signals(), diverge))
     before = [
+        "rank_one",
         "condensation_end",
         "collapse_end",
         "focus_onset",
@@ -210,6 +213,7 @@ def test_separation_is_the_squared_sine_to_the_later_tokens():
 def test_stage_is_the_furthest_that_has_begun():
     steps = {
         **dict.fromkeys(KNOWN, float("nan")),
+        "rank_one": 7.0,
         "condensation_end": 10.0,
         "focus_onset": 30.0,
         "direction_2": 40.0,
@@ -223,6 +227,8 @@ def test_stage_is_the_furthest_that_has_begun():
     steps["collapse_end"] = 35.0  # after focus has begun: no plateau
     labels = stage_labels(steps, np.array([5.0, 10, 20, 30, 36, 50])).tolist()
     assert labels == ["condensation", "collapse", "collapse", "focus", "focus", "token 2"]
+    cut_short = {**dict.fromkeys(KNOWN, float("nan")), "rank_one": 7.0}
+    assert stage_labels(cut_short, np.array([5.0, 8])).tolist() == ["condensation", "condensation"]
     assert stage_labels(dict.fromkeys(KNOWN, float("nan")), np.arange(3.0)).tolist() == ["", "", ""]
 
 
@@ -242,21 +248,23 @@ def test_current_stage_goes_through_the_stages():
 
 
 def test_monitor_agrees_with_detection_on_all_records():
-    """Tokens out of order of frequency, weights with known spectra."""
+    """Tokens out of order of frequency, weights with known spectra and sizes."""
     order = np.array([2, 0, 3, 1])  # label of each rank
-    given, monitor = signals(20, 700), StageMonitor(PI[np.argsort(order)])
-    assert monitor.stage == "condensation"
+    given, monitor = signals(20, 700, collapse=150), StageMonitor(PI[np.argsort(order)])
+    seen = {monitor.stage: None}
     for record, step in enumerate(given.parameter_steps):
         outer, inner = given.outer[record], given.inner[record]
         W_0 = np.zeros((4, 6))
         W_0[:, 0] = 1
         W_0[:, 1:5] = np.eye(4) * np.sqrt(4 * (1 - outer) / (4 * outer - 1))
+        W_0 *= given.size[record] / np.linalg.norm(W_0)
         W_Q = np.diag(np.sqrt([inner, *[(1 - inner) / 5] * 5]))
         monitor.add_parameters(int(step), W_0[np.argsort(order)], W_0.T, W_Q, W_Q.T)
         monitor.add_attention(
             int(step), given.attention[record][np.ix_(np.argsort(order), np.argsort(order))]
         )
-    assert monitor.stage == "dilution"
+        seen[monitor.stage] = None
+    assert list(seen) == ["condensation", "collapse", "plateau", "focus", "dilution"]
 
 
 @pytest.mark.parametrize(

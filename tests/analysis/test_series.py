@@ -7,6 +7,7 @@ from attndyn.analysis.series import (
     Turn,
     band,
     first_crossing,
+    first_plateau,
     hold_crossing,
     last_crossing,
     noise_level,
@@ -129,3 +130,20 @@ def test_band_is_over_the_replicas_that_are_present():
     np.testing.assert_allclose(found.p90, [3.7, np.nan, 5])
     np.testing.assert_allclose(found.share, [1, 0, 0.25])
     assert band(np.array([2.0, np.nan])).median == 2
+
+
+def test_first_plateau():
+    steps = np.arange(0.0, 301)
+    values = np.interp(steps, [0, 20, 60, 70, 300], [1, 2, 2, 6, 6])
+    assert first_plateau(steps, values, 0.9, 0.5, 5) == pytest.approx(2, abs=0.02)
+    assert first_plateau(steps, values, 0.9, 0.5, 45) == 6  # what is left of the first is too short
+    assert np.isnan(first_plateau(steps[:61], values[:61], 0.9, 0.5, 50))  # nothing can be judged
+    assert np.isnan(first_plateau(steps, values, 0.9, 0.5, np.nan))
+    assert np.isnan(first_plateau(steps[:0], values[:0], 0.9, 0.5, 5))
+
+
+@pytest.mark.parametrize(("power", "flat"), [(0.2, True), (0.3, False), (1, False)])
+def test_a_plateau_may_grow_slowly(power, flat):
+    """By a ninth at most while the steps grow by half: a power of log(1/0.9) / log(1.5) = 0.26."""
+    steps = np.arange(0.0, 1001, 5)
+    assert np.isfinite(first_plateau(steps, steps**power, 0.9, 0.5, 10)) == flat

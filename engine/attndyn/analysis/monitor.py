@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attndyn.analysis.series import Array
-from attndyn.analysis.stages import Signals, StageOptions, rank_one_share, separation
+from attndyn.analysis.stages import Signals, StageOptions, frobenius_norm, rank_one_share, separation
 from attndyn.analysis.timeline import current_stage
 
 #: records kept of each kind
@@ -28,7 +28,7 @@ class StageMonitor:
         self.order = np.argsort(-np.asarray(pi, float), kind="stable")
         self.pi = np.asarray(pi, float)[self.order]
         self.ranks = min(len(self.pi), self.options.tokens) - 1
-        self._parameters: list[tuple[float, float, float, float, Array]] = []
+        self._parameters: list[tuple[float, float, float, float, float, Array]] = []
         self._attention: list[tuple[float, Array]] = []
 
     def add_parameters(
@@ -42,8 +42,10 @@ class StageMonitor:
         """A record of W_0 (token, model), W_1 (model, next_token), W_Q and W_K (model, d_head)."""
         shares = [rank_one_share(np.asarray(weight, float)) for weight in (W_0, W_1, W_Q, W_K)]
         apart = separation(np.asarray(W_0, float)[self.order], self.ranks)
+        size = np.sqrt(frobenius_norm(W_0) * frobenius_norm(W_1))
         outer, inner = np.min(shares[:2]), np.min(shares[2:])  # NaN if one is
-        self._parameters.append((float(step), float(outer), float(inner), float(1 - shares[0]), apart))
+        record = (float(step), float(outer), float(size), float(inner), float(1 - shares[0]), apart)
+        self._parameters.append(record)
         _thin(self._parameters)
 
     def add_attention(self, step: int, attention: NDArray[np.floating]) -> None:
@@ -56,11 +58,11 @@ class StageMonitor:
         """The stage reached so far, a few words."""
         if not self._parameters or not self._attention:
             return "condensation"
-        steps, outer, inner, spread, apart = (
+        steps, outer, size, inner, spread, apart = (
             np.asarray(column) for column in zip(*self._parameters, strict=True)
         )
         attention_steps, attention = (np.asarray(column) for column in zip(*self._attention, strict=True))
-        found = Signals(steps, outer, inner, spread, apart, attention_steps, attention, self.pi)
+        found = Signals(steps, outer, size, inner, spread, apart, attention_steps, attention, self.pi)
         return current_stage(found, self.options)
 
 

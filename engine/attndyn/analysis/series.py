@@ -151,6 +151,29 @@ def last_crossing(steps: Array, values: Array, level: float) -> float:
     return float(_between(steps, values, level, rises)[0]) if len(rises) else float("nan")
 
 
+def first_plateau(steps: Array, values: Array, level: float, ahead: float, start: float) -> float:
+    """Value of the first plateau from step `start` on; NaN if there is none.
+
+    It is the median of its records, but no less than what the first of them goes on to: of a plateau that has
+    only just begun all records lie on the way to it.
+
+    A record lies on a plateau if it has at least the share `level` of the value that the signal has `ahead` ×
+    (its step) more steps on. This has no scale: a growth as t^a goes on if a > -log(level) / log(1 + ahead),
+    and exponential growth does once it has grown. A plateau must last for `ahead` × (the step at which it
+    begins), or to the last record that can be judged, of which the record shows enough of what comes after.
+    """
+    judged = steps[steps * (1 + ahead) <= steps[-1:]]
+    if len(judged) == 0:
+        return float("nan")
+    later = np.interp(judged * (1 + ahead), steps, values)
+    flat = values[: len(judged)] >= level * later
+    edges = np.flatnonzero(np.diff(flat & (judged >= start), prepend=False, append=False))
+    for begin, end in edges.reshape(-1, 2):
+        if end == len(judged) or judged[end - 1] >= judged[begin] * (1 + ahead):
+            return float(max(np.median(values[begin:end]), later[begin]))
+    return float("nan")
+
+
 def _rises(values: Array, level: float) -> NDArray[np.intp]:
     """The records at or above `level` whose predecessor is below it."""
     return np.flatnonzero((values[1:] >= level) & (values[:-1] < level)) + 1

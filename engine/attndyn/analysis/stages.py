@@ -9,10 +9,19 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from attndyn.analysis.cycle import Cycle, find_cycle
-from attndyn.analysis.series import Array, hold_crossing, last_crossing, smooth, until_divergence
+from attndyn.analysis.series import (
+    Array,
+    first_crossing,
+    first_plateau,
+    hold_crossing,
+    last_crossing,
+    smooth,
+    until_divergence,
+)
 from attndyn.analysis.spectra import abs_cosine, energy_share, spectrum
 from attndyn.spec.base import AnalyzerOptions
 
@@ -25,6 +34,9 @@ class StageOptions(AnalyzerOptions):
     kind: Literal["stages"] = "stages"
     rank_one_level: float = Field(default=0.95, gt=0, lt=1, description="rank-one share that is a collapse")
     rank_one_low: float = Field(default=0.5, gt=0, lt=1, description="share below which a collapse is undone")
+    grown_level: float = Field(
+        default=0.9, gt=0, lt=1, description="share of the plateau's size that is grown"
+    )
     direction_level: float = Field(default=0.5, gt=0, lt=1, description="separation of an own direction")
     direction_low: float = Field(default=0.45, gt=0, lt=1, description="separation below which it is undone")
     new_direction_level: float = Field(default=0.1, gt=0, lt=1, description="energy of W_0 off its first one")
@@ -54,6 +66,7 @@ class Signals:
     Attributes:
         parameter_steps: steps of the parameters' records, shape (record,).
         outer: the smaller rank-one share of W_0 and W_1, shape (record,).
+        size: geometric mean of the Frobenius norms of W_0 and W_1, shape (record,).
         inner: the smaller rank-one share of W_Q and W_K, shape (record,).
         spread: energy of W_0 outside its leading direction, shape (record,).
         separation: of tokens 0, 1, ... from those of higher rank, shape (record, rank).
@@ -65,6 +78,7 @@ class Signals:
 
     parameter_steps: Array
     outer: Array
+    size: Array
     inner: Array
     spread: Array
     separation: Array
@@ -88,6 +102,7 @@ class Detection:
     `queries[i]` is the cycle of query i's own attention to token 0.
     """
 
+    rank_one: float
     condensation_end: float
     collapse_end: float
     new_direction: float
@@ -102,6 +117,12 @@ def rank_one_share(weight: Array) -> Array:
     finite = np.isfinite(weight).all(axis=(-2, -1), keepdims=True)
     # without the vectors, which cost several times as much
     return energy_share(np.linalg.svdvals(np.where(finite, weight, 0)))
+
+
+def frobenius_norm(weight: NDArray[np.floating]) -> Array:
+    """√Σσ² of the matrices in the last two axes, shape without them; NaN where not finite."""
+    norm = np.linalg.norm(np.asarray(weight, dtype=np.float64), axis=(-2, -1))
+    return np.where(np.isfinite(norm), norm, np.nan)
 
 
 def separation(W_0: Array, ranks: int) -> Array:
@@ -127,16 +148,27 @@ def detect(signals: Signals, options: StageOptions) -> Detection:
         return hold_crossing(steps, values, level, low=low, hold_share=options.hold, seen=options.seen)
 
     shares = (options.rank_one_level, options.rank_one_low)
+    rank_one = reached(signals.outer, *shares)
     directions = tuple(_direction(signals.parameter_steps, curve, options) for curve in signals.separation.T)
     directions = directions or (Direction(),)  # a single token has none to part from
     return Detection(
-        condensation_end=reached(signals.outer, *shares),
+        rank_one=rank_one,
+        condensation_end=_condensation_end(signals, rank_one, options),
         collapse_end=reached(signals.inner, *shares),
         new_direction=reached(signals.spread, options.new_direction_level, options.new_direction_level / 2),
         directions=directions,
         cycles=_cycles(signals, directions, options),
         queries=_query_cycles(signals, options),
     )
+
+
+def _condensation_end(signals: Signals, rank_one: float, options: StageOptions) -> float:
+    """Step from which on W_0 and W_1 are rank-one and have grown to the plateau that follows."""
+    steps, values = until_divergence(signals.parameter_steps, signals.size)
+    values = smooth(steps, values, options.smoothing * steps)
+    plateau = first_plateau(steps, values, options.grown_level, options.hold, rank_one)
+    grown = first_crossing(steps, values, options.grown_level * plateau)
+    return float(np.maximum(rank_one, grown))  # NaN if either is
 
 
 def _direction(steps: Array, values: Array, options: StageOptions) -> Direction:

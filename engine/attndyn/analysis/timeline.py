@@ -21,6 +21,7 @@ def boundaries(found: Detection) -> dict[str, float]:
     """All boundaries of one replica and head by label; steps, NaN where absent."""
     cycle = found.cycles[0]
     return {
+        "rank_one": found.rank_one,
         "condensation_end": found.condensation_end,
         "collapse_end": found.collapse_end,
         "focus_onset": cycle.rise_onset,
@@ -48,10 +49,10 @@ def stage_starts(steps: Mapping[str, float], first: float) -> list[tuple[str, fl
 
     Args:
         steps: boundaries by label.
-        first: step at which the record, and with it condensation if its end is seen, begins.
+        first: step at which the record, and with it condensation if anything condenses, begins.
     """
     starts = [
-        ("condensation", first if np.isfinite(steps["condensation_end"]) else float("nan")),
+        ("condensation", first if np.isfinite(steps["rank_one"]) else float("nan")),
         ("collapse", steps["condensation_end"]),
         ("plateau", steps["collapse_end"]),
         ("focus", steps["focus_onset"]),

@@ -14,7 +14,7 @@ from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import group, over_steps
 from attndyn.analysis.spectra import per_matrix, weight_matrices
 from attndyn.analysis.stage_table import HEAD, StageTable
-from attndyn.analysis.stages import Signals, StageOptions, detect, rank_one_share, separation
+from attndyn.analysis.stages import Signals, StageOptions, detect, frobenius_norm, rank_one_share, separation
 from attndyn.analysis.timeline import replica_spans, stage_spans
 from attndyn.registry import analyzer
 from attndyn.report import style
@@ -96,14 +96,16 @@ class Ranking:
 
 
 def _curves(parameters: xr.Dataset, tokens: NDArray[np.intp], ranks: int) -> xr.Dataset:
-    """`outer`, `inner`, `spread` and `separation` of `Signals`, with the dimensions that each has."""
+    """`outer`, `size`, `inner`, `spread` and `separation` of `Signals`, with the dimensions that each has."""
     weights = weight_matrices(parameters)
     ranks = min(ranks, tokens.shape[1] - 1)
-    share = {name: over_steps(_share, weights[name])["share"] for name in ("W_0", "W_1", "W_Q", "W_K")}
+    of = {name: over_steps(_share_and_norm, weights[name]) for name in ("W_0", "W_1", "W_Q", "W_K")}
+    share, norm = ({name: found[what] for name, found in of.items()} for what in ("share", "norm"))
     apart = over_steps(partial(_separation, tokens=tokens, ranks=ranks), weights["W_0"])["separation"]
     return xr.Dataset(
         {
             "outer": np.minimum(share["W_0"], share["W_1"]),  # NaN where either is
+            "size": np.sqrt(norm["W_0"] * norm["W_1"]),
             "inner": np.minimum(share["W_Q"], share["W_K"]),
             "spread": 1 - share["W_0"],
             "separation": apart,
@@ -111,8 +113,9 @@ def _curves(parameters: xr.Dataset, tokens: NDArray[np.intp], ranks: int) -> xr.
     )
 
 
-def _share(block: xr.DataArray) -> xr.Dataset:
-    return xr.Dataset({"share": per_matrix(block, rank_one_share(block.values))})
+def _share_and_norm(block: xr.DataArray) -> xr.Dataset:
+    of = {"share": rank_one_share, "norm": frobenius_norm}
+    return xr.Dataset({name: per_matrix(block, function(block.values)) for name, function in of.items()})
 
 
 def _separation(block: xr.DataArray, tokens: NDArray[np.intp], ranks: int) -> xr.Dataset:
@@ -133,6 +136,7 @@ def _signals(
     return Signals(
         parameter_steps=curves["step"].values.astype(float),
         outer=replica["outer"].values,
+        size=replica["size"].values,
         inner=replica["inner"].isel(layer=at["layer"], head=at["head"]).values,
         spread=replica["spread"].values,
         separation=replica["separation"].transpose("step", "rank").values,

@@ -28,6 +28,11 @@ def onset(replica, layer, head):
     return 300.0 + 40 * replica + 20 * layer + 5 * head
 
 
+def size(steps):
+    """Frobenius norm of W_1, and about half of that of W_0: grown to nine tenths at step 86."""
+    return sigmoid((steps - 75) / 5)
+
+
 def embeddings(steps, replica):
     """W_0 (step, rank, model): rows along one axis after step 50; token k leaves it at 500 + 400 k."""
     share = 0.3 + 0.69 * sigmoid((steps - 50) / 5)
@@ -38,7 +43,7 @@ def embeddings(steps, replica):
     for k in range(3):
         angle = np.arcsin(np.sqrt(0.96 * sigmoid((steps - 500 - 400 * k - 30 * replica) / 10)))
         W_0[:, k, 0], W_0[:, k, k + 1] = np.cos(angle), np.where(steps < 150, initial, np.sin(angle))
-    return W_0
+    return W_0 * size(steps)[:, None, None]
 
 
 def attention(steps, middle):
@@ -77,7 +82,7 @@ def constructed(every=10, last=2000):
         "W_0": (("replica", "step", "token", "model"), W_0),
         "W_1": (
             ("replica", "step", "model", "next_token"),
-            np.stack([one_direction(coarse, (WIDTH, 4), 20)] * 2),
+            np.stack([one_direction(coarse, (WIDTH, 4), 20) * size(coarse)[:, None, None]] * 2),
         ),
         "W_Q": (weight, per_head(collapse)),
         "W_K": (weight, per_head(collapse)),
@@ -119,7 +124,8 @@ def test_boundaries_of_every_replica_layer_and_head(result):
         found = steps.isel(dict(zip(("replica", "layer", "head"), place, strict=True)))
         rise, replica = onset(*place), place[0]
         known = {
-            "condensation_end": (50 + 5 * np.log(0.65 / 0.04), 20),
+            "rank_one": (50 + 5 * np.log(0.65 / 0.04), 20),
+            "condensation_end": (75 + 5 * np.log(9), 20),
             "collapse_end": (110 + 60 * place[1] + 25 * place[2] + 5 * np.log(0.75 / 0.04), 20),
             "focus_onset": (rise - 8 * np.log(9), 10),
             "dilution_onset": (rise + 200 - 8 * np.log(54), 10),
@@ -311,7 +317,8 @@ def test_headline_setting_shows_all_stages_in_order(headline):
     # rough places from the published settings; the smaller batch here makes the later ones later
     steps = found["boundary_median"].squeeze()
     for name, (low, high) in {
-        "condensation_end": (0, 120),
+        "rank_one": (0, 20),
+        "condensation_end": (100, 150),
         "collapse_end": (150, 240),
         "focus_onset": (220, 360),
         "focus_peak": (360, 500),
@@ -327,7 +334,7 @@ def test_headline_setting_at_half_the_cadence(headline):
     found, coarse = analyze(headline), analyze(every_other(headline))
     moved = abs(coarse["boundary_step"] - found["boundary_step"]).max(["replica", "layer", "head"])
     for name in moved["boundary"].values.tolist():
-        of_weights = name.startswith(("condensation", "collapse", "new", "direction"))
+        of_weights = name.startswith(("rank_one", "condensation", "collapse", "new", "direction"))
         assert float(moved.sel(boundary=name)) < (40 if of_weights else 20), name
 
 
@@ -347,6 +354,7 @@ def test_headline_setting_backwards_is_not_in_order(headline):
     present = found["boundary_share"].squeeze()
     assert present.sel(boundary=["focus_onset", "focus_peak", "dilution_onset", "dilution_end"]).max() == 0
     assert present.sel(boundary=["direction_0", "direction_1", "direction_2"]).max() == 0
+    assert present.sel(boundary="condensation_end") == 0
     assert not found["in_order"].any()
 
 
@@ -354,6 +362,7 @@ def test_population_setting_focuses_little_and_dilutes_row_by_row(population):
     """Gradient descent without noise: times as derived and measured for it, t = step / 2."""
     found = analyze(population)
     time = found["boundary_median"].squeeze() / 2
+    assert float(time.sel(boundary="condensation_end")) == pytest.approx(25, abs=5)
     assert float(time.sel(boundary="collapse_end")) == pytest.approx(280, abs=30)
     assert float(time.sel(boundary="dilution_onset")) == pytest.approx(360, abs=40)
     assert float(time.sel(boundary="new_direction")) > float(time.sel(boundary="dilution_onset")) + 100
