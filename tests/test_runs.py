@@ -32,6 +32,14 @@ def test_analyses_are_kept_and_added_to(small, tmp_path):
         assert all(v.attrs.get("long_name") and v.attrs.get("units") for v in result.data_vars.values())
 
 
+def test_analyses_of_a_run_that_went_on_are_made_again(small, tmp_path):
+    run = attndyn.run(small(ANALYZERS), tmp_path)
+    run.analyze()
+    status = run.directory / "status.json"
+    status.write_text(status.read_text().replace('"step": 6', '"step": 5'))
+    assert run.analysis == {}
+
+
 def test_an_analyzer_without_its_probe_is_refused(small, tmp_path):
     run = attndyn.run(small("probes={loss: {every: 1}}"), tmp_path)
     with pytest.raises(RunError, match="'parameters'"):

@@ -7,7 +7,6 @@ outputs/<name>/<run id>/   spec.yaml  trajectory.nc  checkpoint.npz  status.json
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,10 +17,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from attndyn import registry
+from attndyn import __version__, registry
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.backend import Array
 from attndyn.errors import RunError
+from attndyn.files import whole
 from attndyn.interrupt import Interrupt
 from attndyn.simulation import Outcome, Simulation, Sink
 from attndyn.spec import Spec, load_spec
@@ -73,12 +73,14 @@ class Run:
 
     @property
     def analysis(self) -> dict[str, xr.Dataset]:
-        """Results by analyzer, as far as they were made."""
+        """Results by analyzer, as far as they were made by this version and of all that was recorded."""
         path = self.directory / ANALYSIS
         if not path.is_file():
             return {}
         try:
             with xr.open_datatree(path, engine="netcdf4") as tree:
+                if {name: tree.attrs.get(name) for name in self._stamp} != self._stamp:
+                    return {}
                 return {name: node.to_dataset(inherit=False).load() for name, node in tree.children.items()}
         except Exception as error:  # netCDF4 and xarray raise many types for a damaged file
             raise RunError(f"{path}: not a readable analysis ({' '.join(str(error).split())})") from None
@@ -97,12 +99,16 @@ class Run:
         wanted = [options.kind for options in self.spec.analyzers] if names is None else list(names)
         analyzers = {name: self.analyzer(name) for name in wanted}
         results = {name: analyzer.analyze(self.trajectory) for name, analyzer in analyzers.items()}
-        merged = self.analysis | results
-        path = self.directory / ANALYSIS
-        fresh = path.with_suffix(".tmp")
-        xr.DataTree.from_dict(merged).to_netcdf(fresh, engine="netcdf4")
-        os.replace(fresh, path)
+        merged = xr.DataTree.from_dict(self.analysis | results)
+        merged.attrs = self._stamp
+        with whole(self.directory / ANALYSIS) as fresh:
+            merged.to_netcdf(fresh, engine="netcdf4")
         return results
+
+    @property
+    def _stamp(self) -> dict[str, Any]:
+        """What analyses were made by and of: others than these are out of date."""
+        return {"attndyn_version": __version__, "step": self.status["step"]}
 
     def close(self) -> None:
         """Close the trajectory's file."""
@@ -143,7 +149,8 @@ class StatusSink:
             if at >= 0
         ]
         status = {"state": state, "step": step, "steps": simulation.steps, "diverged": diverged}
-        write_whole(self._path, json.dumps(status, indent=2) + "\n")
+        with whole(self._path) as fresh:
+            fresh.write_text(json.dumps(status, indent=2) + "\n", "utf-8")
 
 
 def run(
@@ -188,13 +195,6 @@ def open_run(directory: Path | str) -> Run:
     return Run(directory)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the new one, never a part."""
-    fresh = path.with_name(path.name + ".tmp")
-    fresh.write_text(text, "utf-8")
-    os.replace(fresh, path)
-
-
 def _new_directory(spec: Spec, out: Path) -> Path:
     """A fresh directory named after the time and the spec's hash."""
     stem = f"{datetime.now():%Y%m%d-%H%M%S}-{spec.sha256[:8]}"
@@ -202,7 +202,8 @@ def _new_directory(spec: Spec, out: Path) -> Path:
         directory = out / spec.name / (stem if attempt == 0 else f"{stem}-{attempt}")
         try:
             directory.mkdir(parents=True)
-            write_whole(directory / SPEC, spec.to_yaml())
+            with whole(directory / SPEC) as fresh:
+                fresh.write_text(spec.to_yaml(), "utf-8")
         except FileExistsError:
             continue
         except OSError as error:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from io import BytesIO
-from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
@@ -40,10 +38,3 @@ def render(figure: Figure) -> Image:
         figure.savefig(svg, format="svg", metadata={"Date": None})
         figure.savefig(png, format="png")
     return Image(NOT_XML.sub(b"", svg.getvalue()), png.getvalue())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
-    fresh = path.with_name(path.name + ".tmp")
-    fresh.write_bytes(content)
-    os.replace(fresh, path)

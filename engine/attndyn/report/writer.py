@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.timeline import stage_spans
 from attndyn.errors import RunError
+from attndyn.files import whole
 from attndyn.report import page, style
-from attndyn.report.files import Image, new_figure, render, write_whole
+from attndyn.report.files import Image, new_figure, render
 from attndyn.report.overview import Spans, draw_overview, stage_legend
 from attndyn.spec import Spec
 
@@ -81,7 +82,8 @@ def write_report(run: Reportable) -> Path:
     path = run.directory / REPORT
     try:
         _write_figures(run.directory / FIGURES, {"overview": overview, **images})
-        write_whole(path, page.render_page(content).encode())
+        with whole(path) as fresh:
+            fresh.write_text(page.render_page(content), "utf-8")
     except OSError as error:
         raise RunError(f"{error.filename or path}: cannot be written ({error.strerror})") from None
     return path
@@ -118,4 +120,5 @@ def _write_figures(directory: Path, images: Mapping[str, Image]) -> None:
     directory.mkdir(exist_ok=True)
     for name, image in images.items():
         for kind, content in image._asdict().items():
-            write_whole(directory / f"{name}.{kind}", content)
+            with whole(directory / f"{name}.{kind}") as fresh:
+                fresh.write_bytes(content)

@@ -6,7 +6,6 @@ Memory holds at most `BUFFER_BYTES` of records, however long the run.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from attndyn.backend import Array
 from attndyn.errors import RunError
+from attndyn.files import whole
 from attndyn.simulation import Outcome, Simulation
 from attndyn.trajectory import schema
 
@@ -101,12 +101,8 @@ class TrajectoryWriter:
         self._written[probe] = place.stop
 
     def _checkpoint(self) -> None:
-        # written beside and moved into place: a checkpoint is whole or the one before
-        target = self._directory / CHECKPOINT
-        fresh = target.with_suffix(".tmp")
-        with fresh.open("wb") as file:
+        with whole(self._directory / CHECKPOINT) as fresh, fresh.open("wb") as file:
             np.savez(file, **self._simulation.checkpoint())  # type: ignore[arg-type]
-        os.replace(fresh, target)
 
 
 def read_checkpoint(directory: Path) -> dict[str, np.ndarray]:
