@@ -5,7 +5,9 @@ import pytest
 
 import attndyn
 from attndyn.errors import RunError, SpecError
-from attndyn.runs import Run
+from attndyn.runs import Run, StatusSink
+from attndyn.simulation import Simulation
+from attndyn.trajectory import TrajectoryWriter
 
 ANALYZERS = "analyzers=[norms, condensation]"
 
@@ -59,6 +61,35 @@ def test_what_cannot_be_resumed(small, tmp_path):
         attndyn.run(small("training.steps=7"), resume=run.directory)
     with pytest.raises(RunError, match="not a run"):
         attndyn.run(small(), resume=tmp_path)
+
+
+def interrupted(spec, directory):
+    """A run that stopped half-way."""
+    stop = Simulation(spec, "numpy")
+    directory.mkdir()
+    (directory / "spec.yaml").write_text(spec.to_yaml())
+    stop.run([TrajectoryWriter(directory), StatusSink(directory)], lambda: stop.step == 3)
+    return directory
+
+
+def test_files_that_do_not_belong_together_are_not_resumed(small, tmp_path):
+    spec, other = small(), small("model.d_model=6")
+    run, foreign = interrupted(spec, tmp_path / "run"), interrupted(other, tmp_path / "foreign")
+    for name, said in (("trajectory.nc", "another spec"), ("checkpoint.npz", "not a checkpoint of this run")):
+        kept = (run / name).read_bytes()
+        (run / name).write_bytes((foreign / name).read_bytes())
+        with pytest.raises(RunError, match=rf"{name}: .*{said}"):
+            attndyn.run(spec, resume=run)
+        (run / name).write_bytes(b"damaged")
+        with pytest.raises(RunError, match=name):
+            attndyn.run(spec, resume=run)
+        (run / name).unlink()
+        with pytest.raises(RunError, match=name):
+            attndyn.run(spec, resume=run)
+        assert not (run / name).exists()
+        (run / name).write_bytes(kept)
+    assert Run(run).status["state"] == "interrupted"
+    assert attndyn.run(spec, resume=run).status["state"] == "complete"
 
 
 def test_a_directory_that_cannot_be_written(small, tmp_path):

@@ -26,7 +26,7 @@ from attndyn.interrupt import Interrupt
 from attndyn.simulation import Outcome, Simulation, Sink
 from attndyn.spec import Spec, load_spec
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
-from attndyn.trajectory.writer import TRAJECTORY, read_checkpoint
+from attndyn.trajectory.writer import CHECKPOINT, TRAJECTORY, read_checkpoint
 
 SPEC = "spec.yaml"
 STATUS = "status.json"
@@ -98,11 +98,17 @@ class Run:
         """Run analyzers (those of the spec unless named), and keep their results in `analysis.nc`."""
         wanted = [options.kind for options in self.spec.analyzers] if names is None else list(names)
         analyzers = {name: self.analyzer(name) for name in wanted}
-        results = {name: analyzer.analyze(self.trajectory) for name, analyzer in analyzers.items()}
+        # a replica about to diverge may hold numbers whose squares overflow
+        with np.errstate(over="ignore", invalid="ignore"):
+            results = {name: analyzer.analyze(self.trajectory) for name, analyzer in analyzers.items()}
         merged = xr.DataTree.from_dict(self.analysis | results)
         merged.attrs = self._stamp
-        with whole(self.directory / ANALYSIS) as fresh:
-            merged.to_netcdf(fresh, engine="netcdf4")
+        path = self.directory / ANALYSIS
+        try:
+            with whole(path) as fresh:
+                merged.to_netcdf(fresh, engine="netcdf4")
+        except (OSError, RuntimeError) as error:  # netCDF4 reports a full disk as a RuntimeError
+            raise RunError(f"{path}: cannot be written ({error})") from None
         return results
 
     @property
@@ -219,5 +225,8 @@ def _resumed(spec: Spec, simulation: Simulation, directory: Path) -> Path:
         raise RunError(f"{directory}: is a run of another spec; resume it without one, or run this one anew")
     if earlier.status["state"] == "complete":
         raise RunError(f"{directory}: is complete; there is nothing to resume")
-    simulation.restore(read_checkpoint(directory))
+    try:
+        simulation.restore(read_checkpoint(directory))
+    except ValueError as error:
+        raise RunError(f"{directory / CHECKPOINT}: not a checkpoint of this run: {error}") from None
     return directory

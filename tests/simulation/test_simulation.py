@@ -202,3 +202,26 @@ def test_an_inexact_representation_is_refused(small, regime, forced):
 def test_unknown_backend(small):
     with pytest.raises(BackendError, match="allowed: auto, numpy, cupy"):
         Simulation(small(), "torch")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("parameters", None, "no 'parameters'"),
+        ("optimizer.first", None, "no 'optimizer.first'"),
+        ("parameters", np.zeros((3, 1)), "needed is float64"),  # would be stretched
+        ("parameters", np.zeros((3, 90), np.float32), "needed is float64"),
+        ("diverged_at", np.zeros(4, np.int64), "'diverged_at' is int64"),
+        ("step", np.array(7), "allowed: 0 to 6"),
+        ("step", np.array(-1), "allowed: 0 to 6"),
+        ("step", np.array("x"), "'step' is"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused_and_changes_nothing(small, name, value, said):
+    simulation = Simulation(small(), "numpy")
+    before = simulation.checkpoint()
+    altered = {k: v for k, v in before.items() if k != name} | ({} if value is None else {name: value})
+    with pytest.raises(ValueError, match=said):
+        simulation.restore(altered)
+    after = simulation.checkpoint()
+    assert all(np.array_equal(before[key], after[key]) for key in before)

@@ -180,6 +180,11 @@ def test_a_killed_run_is_readable_and_goes_on(small, tmp_path):
     identical(write(spec, tmp_path, resume=True), write(spec, tmp_path / "whole"))
 
 
+def test_parameters_that_overflow_are_recorded_without_a_warning(small, tmp_path):
+    with write(small("model.init={std: 1e150}"), tmp_path) as tree:
+        assert tree["loss"].step.values.tolist() == [0]  # and lost at once
+
+
 def test_memory_is_bounded_by_the_buffer(small, tmp_path, monkeypatch):
     monkeypatch.setattr(writer, "BUFFER_BYTES", 5000)
     most = []

@@ -106,10 +106,10 @@ class Simulation:
         `diverged`.
         """
         due = {name: cadence(probe.options, self.steps) for name, probe in self.probes.items()}
-        for sink in sinks:
-            sink.start(self)
         # overflow and NaN are what the divergence check is for
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for sink in sinks:
+                sink.start(self)
             state = self._loop(sinks, due, interrupted)
         outcome = Outcome(state, self.step, self.diverged_at.copy())
         for sink in sinks:
@@ -190,7 +190,22 @@ class Simulation:
         } | optimizer
 
     def restore(self, checkpoint: dict[str, np.ndarray]) -> None:
-        """Go on from where `checkpoint` was taken: the run continues as if it had never stopped."""
+        """Go on from where `checkpoint` was taken: the run continues as if it had never stopped.
+
+        Raises:
+            ValueError: it is not one of this spec; nothing is changed.
+        """
+        for name, own in self.checkpoint().items():
+            found = checkpoint.get(name)
+            if found is None:
+                raise ValueError(f"it has no '{name}'")
+            # assignment would stretch a wrong shape and convert a wrong type without a word
+            if (found.shape, found.dtype) != (own.shape, own.dtype):
+                raise ValueError(
+                    f"'{name}' is {found.dtype} {found.shape}; needed is {own.dtype} {own.shape}"
+                )
+        if not 0 <= checkpoint["step"] <= self.steps:
+            raise ValueError(f"'step' is {checkpoint['step']}; allowed: 0 to {self.steps}")
         self.step = int(checkpoint["step"])
         self.parameters.flat[...] = self.backend.asarray(checkpoint["parameters"])
         self.diverged_at = checkpoint["diverged_at"].copy()

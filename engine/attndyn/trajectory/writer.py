@@ -42,18 +42,26 @@ class TrajectoryWriter:
         self._bytes = 0
 
     def start(self, simulation: Simulation) -> None:
-        """See `Sink.start`."""
-        path = str(self._directory / TRAJECTORY)
+        """See `Sink.start`.
+
+        Raises:
+            RunError: the file cannot be written, or the one to go on with is not of this spec.
+        """
         self._simulation = simulation
-        self._file = netCDF4.Dataset(path, "r+") if self._resume else schema.create(path, simulation)
-        # records beyond the checkpoint are made again, the same ones, in the same places
-        self._written = {
-            name: int(np.searchsorted(self._file[name]["step"][:], simulation.step)) if self._resume else 0
-            for name in simulation.probes
-        }
         self._flushed = time.monotonic()
-        if not self._resume:
+        if self._resume:
+            self._file, recorded = _reopened(self._directory / TRAJECTORY, simulation)
+            # records beyond the checkpoint are made again, the same ones, in the same places
+            self._written = {
+                name: int(np.searchsorted(steps, simulation.step)) for name, steps in recorded.items()
+            }
+            return
+        self._written = dict.fromkeys(simulation.probes, 0)
+        try:
+            self._file = schema.create(str(self._directory / TRAJECTORY), simulation)
             self._checkpoint()
+        except (OSError, RuntimeError) as error:
+            raise RunError(f"{self._directory}: cannot be written ({error})") from None
 
     def record(self, probe: str, step: int, values: Mapping[str, Array]) -> None:
         """See `Sink.record`."""
@@ -103,6 +111,26 @@ class TrajectoryWriter:
     def _checkpoint(self) -> None:
         with whole(self._directory / CHECKPOINT) as fresh, fresh.open("wb") as file:
             np.savez(file, **self._simulation.checkpoint())  # type: ignore[arg-type]
+
+
+def _reopened(path: Path, simulation: Simulation) -> tuple[netCDF4.Dataset, dict[str, np.ndarray]]:
+    """The file of an interrupted run, to be written on, and the steps that each probe recorded.
+
+    Raises:
+        RunError: missing, damaged, of another spec, or being written by another process.
+    """
+    if not path.is_file():  # netCDF4 would make one
+        raise RunError(f"{path}: no such trajectory")
+    try:
+        file = netCDF4.Dataset(str(path), "r+")
+        spec_sha256 = file.getncattr("spec_sha256")
+        recorded = {name: file[name]["step"][:] for name in simulation.probes}
+    except Exception as error:  # netCDF4 raises many types for a damaged file
+        raise RunError(f"{path}: cannot be gone on with ({' '.join(str(error).split())})") from None
+    if spec_sha256 != simulation.spec.sha256:
+        file.close()
+        raise RunError(f"{path}: is a trajectory of another spec")
+    return file, recorded
 
 
 def read_checkpoint(directory: Path) -> dict[str, np.ndarray]:
