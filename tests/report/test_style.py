@@ -166,3 +166,14 @@ def test_heads_are_spread_over_the_layers(layers: int, heads: int, count: int) -
     assert all(panel.dims == ("replica", "step") for _, panel in panels)
     assert panels[0][0] == ("" if layers * heads == 1 else "layer 0, head 0")
     xr.testing.assert_equal(panels[-1][1], array.isel(layer=-1, head=-1))
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"), [([[0, 0], [0, 1e-9]], "log"), ([[0, 0], [np.nan, 0]], "linear")]
+)
+def test_a_logarithmic_axis_needs_something_positive(values, scale) -> None:
+    axes = Figure().subplots(2, 1, sharey=True)
+    for ax, curve in zip(axes, values, strict=True):
+        ax.plot(curve)
+    style.log_y(*axes)
+    assert [ax.get_yscale() for ax in axes] == [scale, scale]

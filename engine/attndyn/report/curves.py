@@ -42,15 +42,12 @@ def draw_projection(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None
     """Norm of the part of every weight outside its direction at condensation."""
     prefix = "orthogonal_"
     names = [str(name).removeprefix(prefix) for name in data if str(name).startswith(prefix)]
-    positive = False
     for name in [name for name in names if not name.startswith("relative_")]:
         _, curve = style.layer_heads(data[f"{prefix}{name}"], limit=1)[0]
         x = style.step_axis(ax, curve)
         line = style.weight_line(name)
         style.line_with_band(ax, x, curve, label=style.math_label(name), **line)
-        positive = positive or bool((curve > 0).any())
-    if positive:
-        ax.set_yscale("log")
+    style.log_y(ax)
     style.label_axes(ax, y=r"$\|W - W\hat{w}\hat{w}^T\|$", title="orthogonal projection norm of each weight")
     _legend(ax)
 

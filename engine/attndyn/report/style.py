@@ -178,6 +178,13 @@ def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", units: str =
         ax.set_title(title, loc="left")
 
 
+def log_y(*axes: Axes) -> None:
+    """Logarithmic y axes, which several axes may share; linear ones where nothing drawn is positive."""
+    if any(np.isfinite(ax.dataLim.minposy) for ax in axes):
+        for ax in axes:
+            ax.set_yscale("log")
+
+
 def legend(figure: FigureBase, heading: str = "") -> None:
     """One legend for all axes of a figure, each label once, above them so that it covers no curve.
 

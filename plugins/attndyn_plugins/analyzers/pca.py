@@ -87,6 +87,9 @@ def _basis(embedding: Array, count: int) -> tuple[Array, Array, Array, Array]:
     vectors, ratio = np.full((count, d_model), np.nan), np.full(count, np.nan)
     if not finite.any():
         return scores, vectors, np.full(d_model, np.nan), ratio
+    # in units of a power of 2 that makes the largest entry about 1: squares neither overflow nor underflow
+    _, exponent = np.frexp(np.abs(embedding[finite]).max())
+    embedding = np.ldexp(embedding, -exponent)
     mean = embedding[finite].mean(axis=(0, 1))
     rows = (embedding[finite] - mean).reshape(-1, d_model)
     variances, basis = np.linalg.eigh(rows.T @ rows)
@@ -98,4 +101,4 @@ def _basis(embedding: Array, count: int) -> tuple[Array, Array, Array, Array]:
     scores[..., :kept] = (embedding - mean) @ vectors[:kept].T
     if variances.sum() > 0:
         ratio[:kept] = np.clip(variances[::-1][:kept], 0, None) / variances.sum()
-    return scores, vectors, mean, ratio
+    return np.ldexp(scores, exponent), vectors, np.ldexp(mean, exponent), ratio

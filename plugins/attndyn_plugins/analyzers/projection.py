@@ -86,7 +86,7 @@ class Projection(Analyzer):
         style.label_axes(
             residual, y=r"$(\Sigma_{k>1}\sigma_k^2)^{1/2}$", title="outside its own leading direction"
         )
-        orthogonal.set_yscale("log")
+        style.log_y(orthogonal, residual)
         orthogonal.set_xlabel("")
         style.legend(figure)
 

@@ -92,3 +92,12 @@ def test_draw(rich_trajectory, draw_analyzer, words) -> None:
     shown = words(draw_analyzer("pca", rich_trajectory))
     assert r"\$word_0^" in shown
     assert any(word.startswith("PC 1 (") for word in shown)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_sizes_whose_squares_are_beyond_float64(pca, planar, size) -> None:
+    found, scaled = pca(planar), pca(planar * size)
+    np.testing.assert_allclose(scaled["explained_variance_ratio"], [[0.9, 0.1, 0]] * 2, atol=1e-12)
+    np.testing.assert_allclose(scaled["mean"], found["mean"] * size, rtol=1e-12)
+    ours, theirs = (each["scores"].sel(component=1) for each in (found, scaled))
+    np.testing.assert_allclose(theirs / size, ours, atol=1e-12)
