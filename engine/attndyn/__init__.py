@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _HOMES = {"Run": "runs", "open_run": "runs", "run": "runs", "load_spec": "spec"}
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
     # imported when first used: `attndyn --help` need not wait for xarray
     if name in _HOMES:

@@ -84,7 +84,11 @@ def test_varied_scalars_are_coordinates(small, tmp_path):
     tree = write(small("replicas={seeds: 2, vary: {optimizer.lr: [0.1, 0.2]}}"), tmp_path)
     assert tree.lr.values.tolist() == [0.1, 0.1, 0.2, 0.2]
     assert tree.seed.values.tolist() == [0, 1, 0, 1]
-    assert tree["loss"].loss.dims == ("replica", "step")
+    for group in ("loss", "attention", "parameters", "gradients"):
+        assert tree[group].lr.values.tolist() == [0.1, 0.1, 0.2, 0.2]
+        assert tree[group].seed.values.tolist() == [0, 1, 0, 1]
+    by_rate = tree["loss"]["loss"].groupby("lr").mean()
+    assert by_rate.sizes == {"lr": 2, "step": 7}
 
 
 @pytest.mark.parametrize(

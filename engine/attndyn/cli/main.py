@@ -104,7 +104,7 @@ def run(
     raise typer.Exit({"diverged": DIVERGED, "interrupted": INTERRUPTED}.get(status["state"], 0))
 
 
-@app.command(epilog="Example:  attndyn validate specs/*.yaml")
+@app.command(epilog="Example:  attndyn validate specs/paper/*.yaml")
 def validate(
     specs: Annotated[
         list[Path], typer.Argument(metavar="SPEC...", help="specs, as YAML", show_default=False)

@@ -10,6 +10,7 @@ import numpy as np
 from attndyn import __version__
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import Declaration, Variable
+from attndyn.spec import Replicas
 
 CONVENTIONS = "CF-1.11 attndyn-1"
 #: aim for chunks of this many bytes, and at least one record
@@ -47,27 +48,29 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
     _coordinate(file, "replica", ("replica",), np.arange(n_replicas), "replica of the run")
     _coordinate(file, "token", ("token",), data.tokens, "token")
     _coordinate(file, "next_token", ("next_token",), data.tokens, "next token")
-    extra: dict[str, tuple[tuple[str, ...], np.ndarray, str, str]] = {
-        "seed": (("replica",), np.array(replicas.seeds, dtype=np.int64), "seed of the replica", ""),
-        "pi": (("replica", "token"), data.pi, "stationary distribution", r"\pi"),
-        "transition": (
-            ("replica", "token", "next_token"),
-            data.transition,
-            "probability of the next token after a token",
-            "P",
-        ),
-    }
-    for path, varied in replicas.varied.items():
-        if np.ndim(varied[0]) == 0:
-            extra[replicas.coordinates[path]] = (("replica",), np.array(varied), f"varied: {path}", "")
-    for name, (dims, values, long_name, symbol) in extra.items():
-        _coordinate(file, name, dims, values, long_name, symbol)
+    _coordinate(file, "pi", ("replica", "token"), data.pi, "stationary distribution", r"\pi")
+    dims = ("replica", "token", "next_token")
+    _coordinate(file, "transition", dims, data.transition, "probability of the next token after a token", "P")
     # coordinates that are no dimension are named here, so that xarray reads them as coordinates
-    file.setncattr("coordinates", " ".join(extra))
+    file.setncattr("coordinates", " ".join(["pi", "transition", *_replica_coordinates(file, replicas)]))
+
+
+def _replica_coordinates(group: netCDF4.Dataset | netCDF4.Group, replicas: Replicas) -> list[str]:
+    """Write what tells replicas apart, the seed and every varied scalar; the names written.
+
+    They stand in every group, since xarray hands down only coordinates that are dimensions.
+    """
+    found = {"seed": (np.array(replicas.seeds, dtype=np.int64), "seed of the replica")}
+    for path, values in replicas.varied.items():
+        if np.ndim(values[0]) == 0:
+            found[replicas.coordinates[path]] = (np.array(values), f"varied: {path}")
+    for name, (array, long_name) in found.items():
+        _coordinate(group, name, ("replica",), array, long_name)
+    return list(found)
 
 
 def _coordinate(
-    file: netCDF4.Dataset,
+    group: netCDF4.Dataset | netCDF4.Group,
     name: str,
     dims: tuple[str, ...],
     values: np.ndarray | list[str],
@@ -75,7 +78,7 @@ def _coordinate(
     symbol: str = "",
 ) -> None:
     array = np.array(values, dtype=object) if isinstance(values, list) else values
-    variable = file.createVariable(name, str if array.dtype == object else array.dtype, dims)
+    variable = group.createVariable(name, str if array.dtype == object else array.dtype, dims)
     variable.setncatts({"long_name": long_name, "units": "1"} | ({"symbol": symbol} if symbol else {}))
     variable[:] = array
 
@@ -86,10 +89,12 @@ def _group(
     group.createDimension("step", None)
     step = group.createVariable("step", "i8", ("step",), chunksizes=(CHUNK_BYTES // 8,))
     step.setncatts({"long_name": "updates made before this state", "units": "step"})
+    coordinates = _replica_coordinates(group, simulation.replicas)
     if _time_dims(simulation):
         time = group.createVariable("time", "f8", _time_dims(simulation), chunksizes=_time_chunks(simulation))
         time.setncatts({"long_name": "time of gradient flow", "units": "1", "symbol": "t"})
-        group.setncattr("coordinates", "time")
+        coordinates.append("time")
+    group.setncattr("coordinates", " ".join(coordinates))
     for name, labels in declaration.labels.items():
         group.createDimension(name, len(labels))
         _coordinate(group, name, (name,), labels, f"{name} token")
