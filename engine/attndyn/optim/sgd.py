@@ -5,7 +5,7 @@ g is the gradient plus `weight_decay` times the parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from pydantic import Field
 from attndyn import registry
 from attndyn.backend import Array, Backend
 from attndyn.optim.optimizer import ReplicaGradient, Stepped, column
-from attndyn.spec.base import SteppedOptions, Varies
+from attndyn.spec.base import Flaw, SteppedOptions, Varies
 
 
 class SGDOptions(SteppedOptions):
@@ -26,6 +26,11 @@ class SGDOptions(SteppedOptions):
     weight_decay: Annotated[float, Varies()] = Field(
         default=0.0, ge=0, description="added to the gradient: this times the parameters"
     )
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Refuse what would have no effect."""
+        if self.nesterov and self.momentum == 0:
+            yield Flaw(("nesterov",), "has no effect without momentum")
 
 
 @registry.optimizer("sgd")

@@ -29,10 +29,14 @@ WANTED = {
     "less_than_equal": "must be at most {le}",
     "too_short": "needs at least {min_length}",
     "too_long": "may have at most {max_length}",
-    "string_pattern_mismatch": "must match {pattern}",
     "string_too_short": "needs at least {min_length} characters",
     "string_too_long": "may have at most {max_length} characters",
 }
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""Names that are safe as a directory's."""
+PATTERNS = {NAME: "letters, digits, dots, dashes and underscores are allowed, a letter or digit first"}
+"""Regular expressions in words."""
 
 
 def translate(error: ValidationError, model: type[BaseModel]) -> Iterator[Flaw]:
@@ -61,6 +65,8 @@ def _explain(detail: ErrorDetails, path: Path, allowed: list[str]) -> Iterator[F
         yield Flaw((*path, key), "is missing; this key is required")
     elif kind == "too_short" and len(found) >= context["min_length"]:
         return  # Pydantic counts valid items only; the invalid ones have been reported
+    elif kind == "string_pattern_mismatch" and (said := PATTERNS.get(context["pattern"])):
+        yield Flaw(path, f"found {describe(found)}; {said}")
     elif kind == "value_error":
         yield Flaw(path, f"found {describe(found)}; {context['error']}")
     else:

@@ -70,7 +70,10 @@ def replica_flaws(spec: Spec) -> Iterator[Flaw]:
     allowed = list(_paths_that_vary(spec, ""))
     wrong = [path for path in options.vary if path not in allowed]
     for path in wrong:
-        message = f"cannot vary between replicas; {nearest(shorten(path), allowed)}"
+        if _exists(spec, path):
+            message = f"cannot vary between replicas, which share their shapes; allowed: {', '.join(allowed)}"
+        else:
+            message = f"no such path; {nearest(shorten(path), allowed)}"
         yield Flaw(("replicas", "vary", path), message, at_key=True)
     lengths = {path: len(values) for path, values in options.vary.items()}
     if options.combine == "zip" and len(set(lengths.values())) > 1:
@@ -150,6 +153,14 @@ def _paths_that_vary(section: Section, prefix: str) -> Iterator[str]:
             yield prefix + name
         if isinstance(value, Section):
             yield from _paths_that_vary(value, f"{prefix}{name}.")
+
+
+def _exists(spec: Spec, path: str) -> bool:
+    try:
+        _value(spec, path)
+    except (AttributeError, KeyError, TypeError):
+        return False
+    return all(part.isidentifier() and not part.startswith("_") for part in path.split("."))
 
 
 def _coordinate_names(paths: list[str]) -> dict[str, str]:

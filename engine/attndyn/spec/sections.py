@@ -20,6 +20,7 @@ from attndyn.spec.base import (
     Section,
 )
 from attndyn.spec.canonical import to_yaml
+from attndyn.spec.problems import NAME
 from attndyn.spec.replicas import MAX_REPLICAS, Replicas, expand, replica_flaws
 
 DEFAULT_PROBES = {"loss": {"every": 1}, "attention": {"every": 10}, "parameters": {"every": 50}}
@@ -69,7 +70,7 @@ class Header(Section):
 
     name: str = Field(
         max_length=100,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        pattern=NAME,
         description="name of the experiment and of its directory",
     )
     description: str = Field(default="", description="what it shows: the claim, the figure")
