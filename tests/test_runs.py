@@ -98,12 +98,30 @@ def test_a_directory_that_cannot_be_written(small, tmp_path):
         attndyn.run(small(), tmp_path / "file")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", "nonsense", "[" * 10**5, '{"state": "interrupted"}'),
+        '{"state": "interrupted", "step": "x", "steps": 6, "diverged": []}',
+        '{"state": "diverged", "step": 1, "steps": 6, "diverged": [{}]}',
+        '{"state": "asleep", "step": 1, "steps": 6, "diverged": []}',
+    ],
+)
 def test_a_damaged_status(small, tmp_path, text):
     (tmp_path / "spec.yaml").write_text(small().to_yaml())
     (tmp_path / "status.json").write_text(text)
-    with pytest.raises(RunError, match="status"):
+    with pytest.raises(RunError, match=r"status\.json: not a status") as error:
         _ = Run(tmp_path).status
+    assert "\n" not in str(error.value)
+
+
+def test_a_damaged_analysis_says_how_to_go_on(small, tmp_path):
+    run = attndyn.run(small(ANALYZERS), tmp_path)
+    (run.directory / "analysis.nc").write_text("damaged")
+    with pytest.raises(RunError, match=r"analysis\.nc: .*made again"):
+        run.analyze()
+    (run.directory / "analysis.nc").unlink()
+    assert run.analyze().keys() == {"norms", "condensation"}
 
 
 def test_a_damaged_spec_names_its_file(tmp_path):

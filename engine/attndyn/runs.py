@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
+from pydantic import ValidationError
 
 from attndyn import __version__, registry
 from attndyn.analysis.analyzer import Analyzer
@@ -25,6 +26,7 @@ from attndyn.files import whole
 from attndyn.interrupt import Interrupt
 from attndyn.simulation import Outcome, Simulation, Sink
 from attndyn.spec import Spec, load_spec
+from attndyn.spec.base import Section
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
 from attndyn.trajectory.writer import CHECKPOINT, TRAJECTORY, read_checkpoint
 
@@ -32,6 +34,23 @@ SPEC = "spec.yaml"
 STATUS = "status.json"
 ANALYSIS = "analysis.nc"
 STATUS_SECONDS = 5.0
+
+
+class _Lost(Section):
+    """A replica that diverged."""
+
+    replica: int
+    seed: int
+    step: int
+
+
+class _Status(Section):
+    """What `status.json` holds."""
+
+    state: Literal["running", "complete", "interrupted", "diverged"]
+    step: int
+    steps: int
+    diverged: list[_Lost]
 
 
 class Run:
@@ -59,12 +78,13 @@ class Run:
         """What `status.json` says now: `state`, `step`, `steps`, `diverged`."""
         path = self.directory / STATUS
         try:
-            status = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path}: not a readable status ({error})") from None
-        if not isinstance(status, dict) or "state" not in status:
-            raise RunError(f"{path}: not a status: it has no 'state'")
-        return status
+            return _Status.model_validate_json(path.read_bytes()).model_dump()
+        except OSError as error:
+            raise RunError(f"{path}: not a readable status ({error.strerror})") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise RunError(f"{path}: not a status: {place}: {first['msg']}") from None
 
     @cached_property
     def trajectory(self) -> xr.DataTree:
@@ -77,13 +97,15 @@ class Run:
         path = self.directory / ANALYSIS
         if not path.is_file():
             return {}
+        stamp = self._stamp
         try:
             with xr.open_datatree(path, engine="netcdf4") as tree:
-                if {name: tree.attrs.get(name) for name in self._stamp} != self._stamp:
+                if {name: tree.attrs.get(name) for name in stamp} != stamp:
                     return {}
                 return {name: node.to_dataset(inherit=False).load() for name, node in tree.children.items()}
         except Exception as error:  # netCDF4 and xarray raise many types for a damaged file
-            raise RunError(f"{path}: not a readable analysis ({' '.join(str(error).split())})") from None
+            message = f"{path}: not a readable analysis ({' '.join(str(error).split())})"
+            raise RunError(f"{message}; without this file it is made again") from None
 
     def analyzer(self, name: str) -> Analyzer:
         """The analyzer of that name, with its options from the spec, or its defaults if the spec has none."""
@@ -155,8 +177,11 @@ class StatusSink:
             if at >= 0
         ]
         status = {"state": state, "step": step, "steps": simulation.steps, "diverged": diverged}
-        with whole(self._path) as fresh:
-            fresh.write_text(json.dumps(status, indent=2) + "\n", "utf-8")
+        try:
+            with whole(self._path) as fresh:
+                fresh.write_text(json.dumps(status, indent=2) + "\n", "utf-8")
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot be written ({error.strerror})") from None
 
 
 def run(

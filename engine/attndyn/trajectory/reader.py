@@ -20,7 +20,8 @@ def open_trajectory(path: Path) -> xr.DataTree:
     try:
         tree = xr.open_datatree(path, engine="netcdf4")
     except Exception as error:  # netCDF4 and xarray raise many types for a damaged file
-        raise RunError(f"{path}: not a readable trajectory ({' '.join(str(error).split())})") from None
+        said = " ".join(str(error).split())
+        raise RunError(f"{path}: not a trajectory, damaged, or just being written ({said})") from None
     if "attndyn_version" not in tree.attrs:
         tree.close()
         raise RunError(f"{path}: not written by attndyn")

@@ -126,7 +126,8 @@ def _reopened(path: Path, simulation: Simulation) -> tuple[netCDF4.Dataset, dict
         spec_sha256 = file.getncattr("spec_sha256")
         recorded = {name: file[name]["step"][:] for name in simulation.probes}
     except Exception as error:  # netCDF4 raises many types for a damaged file
-        raise RunError(f"{path}: cannot be gone on with ({' '.join(str(error).split())})") from None
+        said = " ".join(str(error).split())
+        raise RunError(f"{path}: damaged, or open in another process ({said})") from None
     if spec_sha256 != simulation.spec.sha256:
         file.close()
         raise RunError(f"{path}: is a trajectory of another spec")
