@@ -48,6 +48,13 @@ def test_an_analyzer_without_its_probe_is_refused(small, tmp_path):
         run.analyze(["norms"])
 
 
+def test_a_spec_may_be_a_file(small, tmp_path):
+    (tmp_path / "spec.yaml").write_text(small().to_yaml())
+    assert attndyn.run(tmp_path / "spec.yaml", tmp_path).spec == small()
+    with pytest.raises(SpecError, match="no such file"):
+        attndyn.run("missing.yaml")
+
+
 def test_two_runs_at_once_have_two_directories(small, tmp_path):
     directories = {attndyn.run(small(), tmp_path).directory for _ in range(3)}
     assert len(directories) == 3

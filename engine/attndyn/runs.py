@@ -185,7 +185,7 @@ class StatusSink:
 
 
 def run(
-    spec: Spec,
+    spec: Spec | Path | str,
     out: Path | str = "outputs",
     backend: str = "auto",
     resume: Path | str | None = None,
@@ -197,16 +197,19 @@ def run(
     resumed. What happened is in `Run.status`.
 
     Args:
-        spec: what to run.
+        spec: what to run, or the file that says it.
         out: where runs are kept.
         backend: `auto`, `numpy` or `cupy`.
         resume: directory of an interrupted run of the same spec.
         sinks: followers of the run besides the files, e.g. a progress bar.
 
     Raises:
+        SpecError: the file is no valid spec.
         BackendError: the backend cannot be used.
         RunError: the directory cannot be written, or the run to resume does not fit the spec.
     """
+    if not isinstance(spec, Spec):
+        spec = load_spec(spec)
     simulation = Simulation(spec, backend)
     directory = (
         _new_directory(spec, Path(out)) if resume is None else _resumed(spec, simulation, Path(resume))

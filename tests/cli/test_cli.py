@@ -122,9 +122,10 @@ def test_diverged(tiny, tmp_path):
     done = attndyn(
         *("run", tiny, "--out", tmp_path, "--set", "optimizer={kind: gd, lr: 1e9}"),
         *("--set", "training={steps: 500, max_loss: 20}", "--set", "model.init={std: 1.0}"),
+        *("--set", "replicas={vary: {optimizer.lr: [1e9]}}"),
     )
     assert done.returncode == 3, done.stderr
-    assert "seed 0" in done.stderr
+    assert "replica 0 (seed 0, optimizer.lr 1000000000.0) diverged" in done.stderr
     found = status(done.stdout.splitlines()[-1])
     assert found["state"] == "diverged"
     assert found["diverged"][0]["seed"] == 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attndyn import __version__
 from attndyn.errors import AttndynError
+
+if TYPE_CHECKING:
+    from attndyn.runs import Run
 
 DIVERGED, INTERRUPTED, USAGE = 3, 130, 2
 
@@ -99,7 +102,7 @@ def run(
     if analyze and status["state"] != "interrupted" and result.spec.analyzers:
         with announce("analyzing"):
             result.analyze()
-    _report_state(status, result.directory)
+    _report_state(status, result)
     print(result.directory)
     raise typer.Exit({"diverged": DIVERGED, "interrupted": INTERRUPTED}.get(status["state"], 0))
 
@@ -178,19 +181,23 @@ def report(run: RunPath) -> None:
     print(path)
 
 
-def _report_state(status: dict[str, Any], directory: Path) -> None:
+def _report_state(status: dict[str, Any], run: Run) -> None:
     if status["state"] == "interrupted":
         print(
             f"interrupted at step {status['step']} of {status['steps']}; "
-            f"go on with: attndyn run --resume {directory}",
+            f"go on with: attndyn run --resume {run.directory}",
             file=sys.stderr,
         )
+    varied = run.spec.replicas_expanded().varied if status["diverged"] else {}
     for lost in status["diverged"]:
+        own = "".join(f", {path} {values[lost['replica']]}" for path, values in varied.items())
         print(
-            f"replica {lost['replica']} (seed {lost['seed']}) diverged at step {lost['step']}; "
+            f"replica {lost['replica']} (seed {lost['seed']}{own}) diverged at step {lost['step']}; "
             "what was computed is kept",
             file=sys.stderr,
         )
+    if sys.stderr.isatty():
+        print(f"draw it with: attndyn report {run.directory}", file=sys.stderr)
 
 
 def _usage(message: str) -> None:
