@@ -16,7 +16,7 @@ def geometric(d_vocab, ratio=0.6):
 
 
 def draw(chain, step=0):
-    uniform = philox.uint32(11, philox.Purpose.CONTEXTS, step, (N_CTX, N_CONTEXTS))
+    uniform = philox.uniform(11, philox.Purpose.CONTEXTS, step, (N_CTX, N_CONTEXTS))
     return chain.tokens(uniform)
 
 
@@ -60,6 +60,19 @@ def test_the_wrong_law_is_seen():
     tokens = draw(Sticky(pi, 0.4)).astype(int)
     observed = np.bincount(tokens[0], minlength=5)
     assert stats.chisquare(observed, N_CONTEXTS * geometric(5, 0.65)).pvalue < 1e-4
+
+
+@pytest.mark.parametrize("d_vocab", [4, 30])
+def test_what_has_no_probability_is_never_drawn(d_vocab):
+    """Not for the smallest number, nor for the largest."""
+    pi = np.full(d_vocab, 1 / d_vocab)
+    transition = np.zeros((d_vocab, d_vocab))
+    transition[:, 1:3] = 0.5  # neither the first token nor the last
+    for number in (0, 2**31 - 1):
+        tokens = General(pi, transition).tokens(np.full((6, 2), number, np.uint32))
+        assert set(np.unique(tokens[1:])) <= {1, 2}
+    never = Sticky(pi, 0.0).tokens(np.full((2, 1), 0, np.uint32))
+    assert never.tolist() == [[0], [0]]
 
 
 def test_a_chain_that_never_moves_and_one_token():

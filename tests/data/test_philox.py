@@ -6,13 +6,13 @@ from scipy import stats
 from attndyn.data import philox
 from attndyn.data.philox import Purpose
 
-PINNED = [3700777635, 4291880932, 3521005204, 3398841321, 1601818856]
+PINNED = [1850388817, 2145940466, 1760502602, 1699420660, 800909428]
 PINNED_NORMALS = [1.9834852344824654, 0.37215989574108777, -0.19753672366353386]
 
 
 def test_the_numbers_are_fixed():
     """Pinned: a change of these numbers changes every sampled trajectory."""
-    assert philox.uint32(7, Purpose.CONTEXTS, 3, (5,)).tolist() == PINNED
+    assert philox.uniform(7, Purpose.CONTEXTS, 3, (5,)).tolist() == PINNED
     np.testing.assert_allclose(philox.normals(7, Purpose.INIT, 1, (3,)), PINNED_NORMALS, rtol=1e-14)
 
 
@@ -31,8 +31,8 @@ def test_a_long_draw_does_not_run_into_the_next_step():
 
 
 def test_odd_sizes_and_prefixes():
-    assert philox.uint32(1, Purpose.CONTEXTS, 0, (3, 5)).shape == (3, 5)
-    short, longer = (philox.uint32(1, Purpose.CONTEXTS, 0, (n,)) for n in (7, 20))
+    assert philox.uniform(1, Purpose.CONTEXTS, 0, (3, 5)).shape == (3, 5)
+    short, longer = (philox.uniform(1, Purpose.CONTEXTS, 0, (n,)) for n in (7, 20))
     assert np.array_equal(short, longer[:7])
 
 

@@ -35,6 +35,7 @@ CASES = {
     "fixed set": ("data.size=23",),
     "many tokens": MANY_TOKENS,
     "many tokens, population": (*MANY_TOKENS, *POPULATION),
+    "many tokens, counts": (*MANY_TOKENS, "representation=counts"),
     "many tokens, positions": (*MANY_TOKENS, "representation=positions"),
     "varied": ("replicas.vary={optimizer.lr: [0.01, 0.1]}",),
     "one diverges": ("optimizer={kind: gd, lr: 0.1}", "replicas.vary={optimizer.lr: [0.1, 1.0e+9]}"),

@@ -135,6 +135,18 @@ def test_going_on_with_the_flow(small):
     assert equal(first.records | second.records, run(spec)[1].records)
 
 
+def test_a_replica_that_an_integrator_cannot_start_from(small):
+    """The loss is NaN at step 0: the run ends, and the other replica is what it is alone."""
+    flow = ("data.regime=population", "training={steps: 6, time: 6}", "optimizer={kind: flow}")
+    vary = "replicas={seeds: 1, vary: {model.init.std: [0.1, 1e160]}}"
+    _, recorder = run(small(*flow, vary))
+    assert recorder.outcome.state == "diverged"
+    assert recorder.outcome.diverged_at.tolist() == [-1, 0]
+    _, alone = run(small(*flow, "replicas={seeds: 1}", "model.init.std=0.1"))
+    found, expected = (r.records["parameters", 6]["W_0"][0] for r in (recorder, alone))
+    assert np.array_equal(found, expected)
+
+
 def test_one_replica_diverges_and_the_others_run_on(small):
     """Without gradient clipping a rate of 1e6 leaves the finite numbers at once."""
     vary = "replicas={seeds: 1, vary: {optimizer.lr: [0.01, 1e6, 0.02]}}"
@@ -183,6 +195,14 @@ def test_cadence(options, expected):
         (("representation=positions",), "positions"),
         # many tokens, short contexts: a table of all pairs costs more than the positions
         (("data.stationary={kind: zipf, d_vocab: 500, exponent: 1.0}", "data.n_ctx=4"), "positions"),
+        (
+            (
+                "data.stationary={kind: zipf, d_vocab: 100, exponent: 1.0}",
+                *("data.n_ctx=8", "data.batch=50", "training.loss_positions=all", "model.d_model=32"),
+            ),
+            "positions",
+        ),
+        (("training.loss_positions=all",), "counts"),
         (
             ("data.stationary={kind: zipf, d_vocab: 20, exponent: 1.0}", "data.n_ctx=200", "data.batch=500"),
             "counts",

@@ -35,7 +35,8 @@ class Backend:
 
     def asarray(self, host: np.ndarray) -> Array:
         """A host array on the device; floating-point ones in the backend's precision."""
-        return self.xp.asarray(host, dtype=self.dtype if host.dtype.kind == "f" else None)
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite there, and diverges
+            return self.xp.asarray(host, dtype=self.dtype if host.dtype.kind == "f" else None)
 
     def to_host(self, array: Array) -> np.ndarray:
         """A device array as a NumPy array."""

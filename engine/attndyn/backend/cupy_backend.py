@@ -1,14 +1,15 @@
-"""CuPy: the same operations on a CUDA device, in their reference form."""
+"""CuPy: the same operations on a CUDA device, in their reference form but for look-up."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from attndyn.backend.base import Array, Backend
+from attndyn.backend.base import Array
+from attndyn.backend.lookup import OneHotLookup
 from attndyn.errors import BackendError
 
 
-class CupyBackend(Backend):
+class CupyBackend(OneHotLookup):
     """Arrays on the current CUDA device.
 
     Raises:

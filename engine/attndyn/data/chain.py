@@ -1,6 +1,6 @@
-"""Sampling Markov chains: one 32-bit uniform number a token, all contexts of a replica at once.
+"""Sampling Markov chains: one 31-bit uniform number a token, all contexts of a replica at once.
 
-Probabilities are rounded to multiples of 2**-32. Chains start in the stationary distribution.
+Probabilities are rounded to multiples of 2**-31. Chains start in the stationary distribution.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Sticky:
         self._dtype = token_dtype(len(pi))
 
     def tokens(self, uniform: np.ndarray) -> np.ndarray:
-        """Tokens `(position, context)` from `uniform (position, context)` 32-bit integers."""
+        """Tokens `(position, context)` from `uniform (position, context)` integers below 2**31."""
         tokens = _invert(uniform, self._later, self._dtype)
         tokens[0] = _invert(uniform[0], self._first, self._dtype)
         stays = (uniform < self._stay).astype(self._dtype)
@@ -59,7 +59,7 @@ class General:
             self._next = self._by_searching
 
     def tokens(self, uniform: np.ndarray) -> np.ndarray:
-        """Tokens `(position, context)` from `uniform (position, context)` 32-bit integers."""
+        """Tokens `(position, context)` from `uniform (position, context)` integers below 2**31."""
         tokens = np.empty(uniform.shape, self._dtype)
         tokens[0] = _invert(uniform[0], self._first, self._dtype)
         for t in range(1, len(tokens)):
@@ -74,7 +74,7 @@ class General:
 
     def _by_searching(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
         d_vocab = len(self._first) + 1
-        where = tokens + uniform * 2.0**-32
+        where = tokens + uniform * 2.0**-31
         following = np.searchsorted(self._table, where, side="right") - tokens.astype(np.int64) * d_vocab
         return np.minimum(following, d_vocab - 1)
 
@@ -85,7 +85,7 @@ def token_dtype(d_vocab: int) -> np.dtype:
 
 
 def _thresholds(cumulative: np.ndarray) -> np.ndarray:
-    return np.minimum(np.rint(cumulative * 2.0**32), 2.0**32 - 1).astype(np.uint32)
+    return np.rint(cumulative * 2.0**31).astype(np.uint32)
 
 
 def _invert(uniform: np.ndarray, thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -37,6 +37,7 @@ class MarkovData(DataSource):
         self._seeds = [seeds[m] for m in members]
         self._chains = [_chain(options[m]) for m in members]
         self._fixed = self._sample(0, first.size) if first.size is not None else None
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}
         self._population: Contexts | None = None
 
     def batch(self, step: int, representation: str) -> Contexts:
@@ -57,7 +58,7 @@ class MarkovData(DataSource):
         """Tokens `(position, group, context)`: `n_ctx` positions and the token after them."""
         shape = (self._shape.n_ctx + 1, n_contexts)
         tokens = [
-            chain.tokens(philox.uint32(seed, philox.Purpose.CONTEXTS, step, shape))
+            chain.tokens(philox.uniform(seed, philox.Purpose.CONTEXTS, step, shape))
             for chain, seed in zip(self._chains, self._seeds, strict=True)
         ]
         return np.stack(tokens, axis=1)
@@ -66,14 +67,22 @@ class MarkovData(DataSource):
         """A step's contexts out of the fixed ones: the shuffled epochs, end to end, cut into batches."""
         assert self._fixed is not None
         size, batch = self._fixed.shape[2], self._shape.batch
-        places = np.arange(step * batch, (step + 1) * batch)
-        epochs = places // size
+        epoch, place = divmod(step * batch, size)
         drawn = []
         for group, seed in enumerate(self._seeds):
-            orders = {e: philox.permutation(seed, int(e), size) for e in np.unique(epochs)}
-            which = np.array([orders[e][p % size] for e, p in zip(epochs, places, strict=True)])
+            which = self._order(seed, epoch)[place : place + batch]
+            if len(which) < batch:  # a batch is no larger than the set: it ends in the next epoch
+                which = np.append(which, self._order(seed, epoch + 1)[: batch - len(which)])
             drawn.append(self._fixed[:, group, which])
         return np.stack(drawn, axis=1)
+
+    def _order(self, seed: int, epoch: int) -> np.ndarray:
+        """The order of an epoch, kept until the next one's is asked for."""
+        kept, order = self._orders.get(seed, (-1, None))
+        if kept != epoch or order is None:
+            order = philox.permutation(seed, epoch, self._shape.size or 0)
+            self._orders[seed] = epoch, order
+        return order
 
     def _positions(self, tokens: np.ndarray) -> dict[str, np.ndarray | None]:
         groups, n_contexts = tokens.shape[1:]

@@ -110,6 +110,8 @@ class MarkovOptions(DataOptions):
         for index, label in enumerate(self.tokens):
             if label in self.tokens[:index]:
                 yield Flaw(("tokens", index), f"the label '{label}' is given twice")
+            if label == "<rest>":
+                yield Flaw(("tokens", index), "'<rest>' is what probes call all other tokens together")
             if not label.isprintable():
                 yield Flaw(("tokens", index), "a label may have printable characters only")
 

@@ -27,11 +27,16 @@ def stream(seed: int, purpose: Purpose, step: int, part: int = 0) -> np.random.P
     return np.random.Philox(counter=counter, key=np.array([seed, purpose], dtype=np.uint64))
 
 
-def uint32(seed: int, purpose: Purpose, step: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniform 32-bit integers of that shape."""
+def uniform(seed: int, purpose: Purpose, step: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Uniform integers from 0 to 2**31 - 1 of that shape, as 32-bit ones.
+
+    One bit is left free, so that the thresholds of 0 and of 1, which is 2**31, are numbers of the same type.
+    """
     n = int(np.prod(shape))
     raw = stream(seed, purpose, step).random_raw((n + 1) // 2)
-    return raw.astype("<u8", copy=False).view("<u4")[:n].reshape(shape)
+    halves = raw.astype("<u8", copy=False).view("<u4")[:n]
+    halves >>= np.uint32(1)
+    return halves.reshape(shape)
 
 
 def normals(seed: int, purpose: Purpose, part: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -55,9 +55,11 @@ class GradientFlow(Optimizer):
     def advance(self, parameters: Array, gradients: Array, step: int, gradient: ReplicaGradient) -> None:
         """See `Optimizer.advance`."""
         host = self._backend.to_host(parameters).astype(np.float64)
-        for replica in range(len(host)):
-            if np.all(np.isfinite(host[replica])):
-                host[replica] = self._interval(replica, host[replica], step, gradient)
+        # SciPy never ends on a slope that is not finite
+        able = np.isfinite(host).all(axis=1) & np.isfinite(self._backend.to_host(gradients)).all(axis=1)
+        for replica, start in enumerate(host):
+            end = self._interval(replica, start, step, gradient) if able[replica] else np.nan
+            host[replica] = end
         parameters[...] = self._backend.asarray(host)
 
     def _interval(self, replica: int, start: np.ndarray, step: int, gradient: ReplicaGradient) -> np.ndarray:

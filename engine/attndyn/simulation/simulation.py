@@ -130,13 +130,13 @@ class Simulation:
             self._record(sinks, due, loss, last)
             if last:
                 return "diverged" if np.any(self.diverged_at >= 0) else "complete"
+            if fresh.any():
+                # what this step saw is recorded; from here on the replica is NaN, also for an integrator
+                poison = np.where(fresh, np.nan, 0.0)[:, None]
+                self.parameters.flat[...] += self.backend.asarray(poison)
             self.optimizer.advance(
                 self.parameters.flat, self.gradients.flat, self.step, self._replica_gradient
             )
-            if fresh.any():
-                # what this step saw is recorded; from here on the replica is NaN
-                poison = np.where(fresh, np.nan, 0.0)[:, None]
-                self.parameters.flat[...] += self.backend.asarray(poison)
             self.step += 1
 
     def _record(

@@ -144,7 +144,9 @@ class ProbeOptions(Section):
     steps: list[Annotated[int, Field(ge=0)]] | None = Field(
         default=None, min_length=1, description="the steps to record, each from 0 to training.steps"
     )
-    count: int | None = Field(default=None, ge=2, description="number of log-spaced steps to record")
+    count: int | None = Field(
+        default=None, ge=2, le=10**6, description="number of log-spaced steps to record"
+    )
 
     def flaws(self) -> Iterator[Flaw]:
         """Refuse no cadence and several."""

@@ -67,7 +67,8 @@ class PureAttention(Architecture):
         if representation == "population":
             return tables + d * d * d
         if representation == "counts":
-            return tables + n_contexts * min(n_queries, d) * d * d
+            # where all positions are queries, every token is one
+            return tables + n_contexts * (1 if n_queries == 1 else d) * d * d
         return n_contexts * (n_ctx * (2 * m * m) + n_queries * (2 * n_ctx * m + m * d))
 
     def loss_and_gradients(
