@@ -1,5 +1,8 @@
 """Runs as directories, from Python."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -53,6 +56,25 @@ def test_a_spec_may_be_a_file(small, tmp_path):
     assert attndyn.run(tmp_path / "spec.yaml", tmp_path).spec == small()
     with pytest.raises(SpecError, match="no such file"):
         attndyn.run("missing.yaml")
+
+
+def test_a_run_without_a_record_is_not_analyzed(small, tmp_path):
+    class AtOnce:
+        """Asks for an end, as Ctrl-C does, before the first step."""
+
+        def start(self, simulation):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def record(self, probe, step, values): ...
+
+        def advance(self, simulation): ...
+
+        def finish(self, simulation, outcome): ...
+
+    run = attndyn.run(small(ANALYZERS), tmp_path, sinks=[AtOnce()])
+    assert run.status["state"] == "interrupted"
+    with pytest.raises(RunError, match="nothing of the probe 'parameters' is recorded yet"):
+        run.analyze()
 
 
 def test_two_runs_at_once_have_two_directories(small, tmp_path):

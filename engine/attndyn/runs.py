@@ -120,6 +120,9 @@ class Run:
         """Run analyzers (those of the spec unless named), and keep their results in `analysis.nc`."""
         wanted = [options.kind for options in self.spec.analyzers] if names is None else list(names)
         analyzers = {name: self.analyzer(name) for name in wanted}
+        for probe in dict.fromkeys(p for analyzer in analyzers.values() for p in analyzer.requires):
+            if not self.trajectory[probe].sizes["step"]:
+                raise RunError(f"{self.directory}: nothing of the probe '{probe}' is recorded yet")
         # a replica about to diverge may hold numbers whose squares overflow
         with np.errstate(over="ignore", invalid="ignore"):
             results = {name: analyzer.analyze(self.trajectory) for name, analyzer in analyzers.items()}

@@ -143,7 +143,9 @@ def test_interrupted_and_resumed(tiny, tmp_path, number):
         text=True,
     )
     # the status file appears when the run's first step is about to be made
-    while started.poll() is None and not list((tmp_path / "out").glob("*/*/status.json")):
+    for _ in range(3000):
+        if started.poll() is not None or list((tmp_path / "out").glob("*/*/status.json")):
+            break
         time.sleep(0.02)
     started.send_signal(number)
     out, err = started.communicate(timeout=60)

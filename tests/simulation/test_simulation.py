@@ -219,6 +219,13 @@ def test_an_inexact_representation_is_refused(small, regime, forced):
         Simulation(small(f"data.regime={regime}", f"representation={forced}"), "numpy")
 
 
+def test_positions_that_would_not_fit_are_refused(small):
+    sizes = ("data.n_ctx=30000", "data.batch=30000", "training.loss_positions=all")
+    sizes += ("replicas.seeds=1",)
+    with pytest.raises(SpecError, match="positions need"):
+        Simulation(small(*sizes, "representation=positions"), "numpy")
+
+
 def test_unknown_backend(small):
     with pytest.raises(BackendError, match="allowed: auto, numpy, cupy"):
         Simulation(small(), "torch")

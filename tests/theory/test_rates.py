@@ -85,7 +85,7 @@ def test_rates_and_plateau(stationary, lam, m, time):
 
 
 def conserved(recorder):
-    """The matrices of docs/theory: constant under gradient flow, for every data law."""
+    """The matrices of docs/theory.md: constant under gradient flow, for every data law."""
     w_0, w_q, w_k, w_1 = (recorder.stacked(name) for name in ("W_0", "W_Q", "W_K", "W_1"))
 
     def inner(a):

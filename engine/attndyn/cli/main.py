@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -91,11 +91,14 @@ def run(
     from attndyn.cli.progress import Progress, announce
     from attndyn.spec import load_spec
 
-    if spec is None and resume is None:
+    if spec is not None:
+        loaded = load_spec(spec, overrides or ())
+    elif resume is None:
         _usage("give a SPEC to run, or --resume RUN")
-    if spec is None and overrides:
+    elif overrides:
         _usage("--set changes a SPEC; a resumed run keeps its own")
-    loaded = runs.open_run(resume).spec if spec is None and resume else load_spec(spec or "", overrides or ())
+    else:
+        loaded = runs.open_run(resume).spec
     with Progress() as progress:
         result = runs.run(loaded, out, backend, resume, sinks=[progress])
     status = result.status
@@ -200,6 +203,6 @@ def _report_state(status: dict[str, Any], run: Run) -> None:
         print(f"draw it with: attndyn report {run.directory}", file=sys.stderr)
 
 
-def _usage(message: str) -> None:
+def _usage(message: str) -> NoReturn:
     print(message, file=sys.stderr)
     raise typer.Exit(USAGE)

@@ -9,6 +9,7 @@ Arrays have the long context axis last, so that a reduction over the few keys ru
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,10 +48,10 @@ class Contexts:
         """The contexts of one replica, with a replica axis of length 1."""
         return self._map(lambda array: array[replica : replica + 1])
 
-    def _map(self, function: object) -> Contexts:
+    def _map(self, function: Callable[[Array], Array]) -> Contexts:
         fields = ("query", "keys", "log_weights", "targets", "sample_weights")
         arrays = {f: getattr(self, f) for f in fields}
-        return replace(self, **{f: function(a) for f, a in arrays.items() if a is not None})  # type: ignore
+        return replace(self, **{f: function(a) for f, a in arrays.items() if a is not None})
 
 
 def population(pi: np.ndarray, transition: np.ndarray) -> Contexts:

@@ -6,6 +6,7 @@ from attndyn.data.source import DataSource
 from attndyn.errors import Problem, SpecError
 from attndyn.layers.architecture import Architecture
 from attndyn.spec import Spec
+from attndyn.spec.checks import MAX_ENTRIES
 
 
 def choose(spec: Spec, data: DataSource, architecture: Architecture) -> str:
@@ -15,7 +16,7 @@ def choose(spec: Spec, data: DataSource, architecture: Architecture) -> str:
         SpecError: the forced one is not exact for this data and architecture, or none is.
     """
     exact = [r for r in data.representations if r in architecture.representations]
-    wanted = spec.representation
+    wanted: str = spec.representation
     if wanted != "auto" and wanted not in exact:
         allowed = f"exact here: {', '.join(exact)}" if exact else "none is exact here"
         message = f"'{wanted}' is not exact for this data and architecture; {allowed}"
@@ -23,9 +24,21 @@ def choose(spec: Spec, data: DataSource, architecture: Architecture) -> str:
     if not exact:
         message = f"architecture '{spec.model.architecture}' has no exact representation for this data"
         raise SpecError([Problem(spec.name, "model.architecture", message)])
-    if wanted != "auto":
-        return wanted
-    n_ctx = getattr(spec.data, "n_ctx", len(data.tokens))
-    n_contexts = getattr(spec.data, "batch", 1)
+    n_ctx, n_contexts = spec.data.n_ctx, spec.data.batch
     n_queries = n_ctx if spec.training.loss_positions == "all" else 1
-    return min(exact, key=lambda r: architecture.cost(r, n_ctx, n_contexts, n_queries))
+    if wanted == "auto":
+        wanted = min(exact, key=lambda r: architecture.cost(r, n_ctx, n_contexts, n_queries))
+    if wanted == "positions":
+        _check_size(spec, n_contexts * n_ctx * max(n_queries, spec.model.d_model))
+    return wanted
+
+
+def _check_size(spec: Spec, size: int) -> None:
+    """Refuse positions whose states or scores would not fit: `size` entries a replica."""
+    n_replicas = spec.replicas.count()
+    if size * n_replicas > MAX_ENTRIES:
+        message = (
+            f"positions need batch × n_ctx × (queries or d_model) × {n_replicas} replicas = "
+            f"{size * n_replicas:.3g} entries; at most {MAX_ENTRIES:.0e}"
+        )
+        raise SpecError([Problem(spec.name, "data.batch", message)])

@@ -25,8 +25,8 @@ from attndyn.spec import Spec
 class Outcome:
     """How a run ended: `complete`, `interrupted` or `diverged`, at which step, and where it diverged.
 
-    `diverged_at (R,)` is the step at which a replica's loss was first not finite or above the bound; -1 if
-    never.
+    `diverged_at (R,)` is the step at which a replica's loss was seen to be not finite or above the bound, -1
+    if never: it is looked at in every step that is a multiple of the backend's `check_every`, and in the last.
     """
 
     state: str

@@ -113,7 +113,9 @@ class Schedule(Section):
     """Factor of `lr` over the steps: constant, warm-up, or cosine decay after a warm-up."""
 
     kind: Literal["constant", "warmup", "cosine"] = Field(default="constant", description="shape")
-    warmup: int = Field(default=0, ge=0, description="steps of linear rise from 0")
+    warmup: int = Field(
+        default=0, ge=0, description="steps of linear rise; the last of them has the full rate"
+    )
     final: float = Field(default=0.0, ge=0, le=1, description="cosine: factor reached at the last step")
 
     def flaws(self) -> Iterator[Flaw]:

@@ -109,7 +109,7 @@ def arrays_fit(data: DataOptions, model: ModelOptions, replicas: ReplicaOptions)
     """Bound the largest arrays: the tokens of a step and the square matrices of a model and a chain."""
     count, d_vocab = replicas.count(), data.d_vocab or 0
     sizes = {
-        ("data", "batch"): (data.batch * data.n_ctx, "batch × n_ctx"),
+        ("data", "batch"): (data.batch * max(data.n_ctx, d_vocab), "batch × larger of n_ctx and d_vocab"),
         ("model", "d_model"): (model.d_model * max(model.d_model, d_vocab), "d_model × widest"),
         ("data",): (d_vocab**2, "d_vocab²"),
     }
