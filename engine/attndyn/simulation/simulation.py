@@ -26,7 +26,7 @@ class Outcome:
     """How a run ended: `complete`, `interrupted` or `diverged`, at which step, and where it diverged.
 
     `diverged_at (R,)` is the step at which a replica's loss was seen to be not finite or above the bound, -1
-    if never: it is looked at in every step that is a multiple of the backend's `check_every`, and in the last.
+    if never: it is looked at in every multiple of the backend's `check_every`, and in the last step.
     """
 
     state: str
