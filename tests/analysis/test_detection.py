@@ -4,11 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 from pydantic import ValidationError
 
 from attndyn.analysis.monitor import StageMonitor
 from attndyn.analysis.stages import Signals, StageOptions, detect, rank_one_share, separation
-from attndyn.analysis.timeline import boundaries, current_stage, in_order, stage_labels, stage_starts
+from attndyn.analysis.timeline import (
+    boundaries,
+    boundary_name,
+    current_stage,
+    in_order,
+    order_faults,
+    overtaken,
+    replica_spans,
+    representative,
+    stage_labels,
+    stage_names,
+    stage_starts,
+)
 
 PI = np.array([0.6, 0.25, 0.1, 0.05])
 
@@ -238,6 +251,61 @@ def test_order_needs_the_first_tokens():
     assert not in_order({**KNOWN, "direction_1": float("nan")})
     assert not in_order({**KNOWN, "direction_2": 800.0})
     assert not in_order({**KNOWN, "focus_peak": float("nan")})
+
+
+def test_what_is_missing_or_out_of_order_is_named():
+    assert order_faults({**KNOWN, "direction_1": float("nan")}, ["the", "of", "and"]) == [
+        "direction of token of not seen"
+    ]
+    assert order_faults({**KNOWN, "direction_2": 800.0}) == ["direction 2 before direction 1"]
+    swapped = {**KNOWN, "focus_onset": KNOWN["collapse_end"], "collapse_end": KNOWN["focus_onset"]}
+    assert order_faults(swapped) == ["focus onset before collapse end"]
+    nothing = dict.fromkeys(KNOWN, float("nan"))
+    assert [fault.removesuffix(" not seen") for fault in order_faults(nothing)] == [
+        "condensation end", "collapse end", "focus onset", "focus peak", "dilution onset", "direction 1",
+    ]  # fmt: skip
+
+
+def test_a_token_that_a_rarer_one_overtakes_is_out_of_order():
+    assert overtaken(KNOWN) == []
+    assert overtaken({**KNOWN, "direction_2": 800.0}) == ["direction_1"]
+    assert overtaken({**KNOWN, "direction_1": float("nan")}) == []  # it is absent
+    assert overtaken({**KNOWN, "direction_2": float("nan")}) == []
+
+
+def test_tokens_are_called_by_their_labels():
+    assert boundary_name("focus_onset", ["the"]) == "focus onset"
+    assert boundary_name("direction_1", ["the", "of"]) == "direction of token of"
+    assert boundary_name("direction_2", ["the", "of"]) == "direction 2"
+    ranked = xr.Dataset({"token_at_rank": (("replica", "rank"), [["a", "b", "c"], ["a", "c", "b"]])})
+    assert stage_names(ranked.isel(replica=[1])) == {
+        "token 0": "token a",
+        "token 1": "token c",
+        "token 2": "token b",
+    }
+    assert stage_names(ranked)["token 1"] == "token of rank 1"
+
+
+def test_one_replica_stands_for_the_others():
+    """Boundaries whose medians, over different replicas, contradict one another."""
+    nan = float("nan")
+    onset, end = [900.0, 910, 920, 930, 5000], [nan, 870, nan, 1000, nan]
+    steps = [{**KNOWN, "dilution_onset": a, "dilution_end": b} for a, b in zip(onset, end, strict=True)]
+    found = xr.Dataset(
+        {
+            "boundary_step": (
+                ("boundary", "replica", "layer", "head"),
+                np.array([list(each.values()) for each in steps]).T[..., None, None],
+            )
+        },
+        coords={"boundary": list(KNOWN), "step": [0, 9000]},
+    )
+    assert representative(found, range(5)) == 2  # as most others without an end, with the median onset
+    assert representative(found, [1, 3]) == 1  # of two equally far away the first
+    assert representative(found, [4]) == 4
+    for replica in range(5):
+        ends = [end for _, _, end in replica_spans(found, replica)]
+        assert ends == sorted(ends)
 
 
 def test_current_stage_goes_through_the_stages():

@@ -20,12 +20,15 @@ class Analyzer(ABC):
         Options: Pydantic class of the analyzer's options in a spec, with `kind: Literal["name"]`.
         requires: names of the probes whose groups `analyze` reads; a spec without them is refused.
         title: a few words for the heading of its figure.
+        whole_run: whether one figure is to show all settings of a run that varies values. The report
+            otherwise draws one for each, giving `draw` the replicas of one setting only.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     Options: ClassVar[type[AnalyzerOptions]]
     requires: ClassVar[tuple[str, ...]] = ()
+    whole_run: ClassVar[bool] = False
 
     def __init__(self, options: AnalyzerOptions):
         self.options = options

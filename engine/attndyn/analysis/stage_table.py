@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from attndyn.analysis.cycle import Cycle
 from attndyn.analysis.records import describe
-from attndyn.analysis.series import band
+from attndyn.analysis.series import Array, band
+from attndyn.analysis.settings import Setting
 from attndyn.analysis.stages import Detection
-from attndyn.analysis.timeline import boundaries, in_order, stage_labels
+from attndyn.analysis.timeline import OF_ATTENTION, boundaries, order_faults, stage_labels
 
 HEAD = ("replica", "layer", "head")
 EVENTS = {
@@ -35,7 +36,9 @@ class StageTable:
         queries: labels of the query tokens, shape (query,).
         query_ranks: rank by frequency of each of them, shape (replica, query).
         ranked: labels of tokens by rank, shape (replica, rank).
-        steps: coordinate of the steps at which the stages are labelled, shape (step,).
+        steps: coordinate of the attention's records, at which the stages are labelled, shape (step,).
+        parameter_steps: steps of the parameters' records, shape (record,).
+        settings: which replicas repeat one another; medians and bands are over those of one setting.
     """
 
     found: NDArray[Any]
@@ -44,6 +47,8 @@ class StageTable:
     query_ranks: NDArray[np.intp]
     ranked: NDArray[Any]
     steps: xr.DataArray
+    parameter_steps: Array
+    settings: Sequence[Setting]
 
     def dataset(self) -> xr.Dataset:
         """Everything, in one dataset."""
@@ -52,22 +57,43 @@ class StageTable:
 
     def _boundaries(self) -> dict[str, xr.DataArray]:
         labels = list(boundaries(self.found.flat[0]))
-        each = self._each(lambda found, _: list(boundaries(found).values()), boundary=labels)
-        steps = each.transpose("boundary", ...)
-        over = band(each.values)
-        one = each.isel(replica=0, drop=True)
+        steps = self._each(lambda found, _: list(boundaries(found).values()), boundary=labels)
+        resolution = self._each(lambda found, _: self._resolution(boundaries(found)), boundary=labels)
+        of = [band(steps.values[list(setting.replicas)]) for setting in self.settings]
+        dims = {"setting": [setting.label for setting in self.settings]}
+        coords = {name: steps[name] for name in ("layer", "head", "boundary") if name in steps.coords} | dims
 
-        def summary(values: Any, what: str, units: str) -> xr.DataArray:
-            return describe(one.copy(data=values).transpose("boundary", ...), what, units=units)
+        def summary(field: str, what: str, units: str) -> xr.DataArray:
+            values = np.stack([getattr(over, field) for over in of])
+            array = xr.DataArray(values, dims=("setting", "layer", "head", "boundary"), coords=coords)
+            return describe(array.transpose("boundary", ...), what, units=units)
 
-        present = "over the replicas that have the boundary"
+        present = "over the replicas of the setting that have the boundary"
         return {
-            "boundary_step": describe(steps, "step of a boundary between stages", units="step"),
-            "boundary_median": summary(over.median, f"median step {present}", "step"),
-            "boundary_p10": summary(over.p10, f"10th percentile of the step {present}", "step"),
-            "boundary_p90": summary(over.p90, f"90th percentile of the step {present}", "step"),
-            "boundary_share": summary(over.share, "share of the replicas that have the boundary", "1"),
+            "boundary_step": describe(
+                steps.transpose("boundary", ...), "step of a boundary between stages", units="step"
+            ),
+            "boundary_resolution": describe(
+                resolution.transpose("boundary", ...), "probe interval in which the step lies", units="step"
+            ),
+            "boundary_median": summary("median", f"median step {present}", "step"),
+            "boundary_p10": summary("p10", f"10th percentile of the step {present}", "step"),
+            "boundary_p90": summary("p90", f"90th percentile of the step {present}", "step"),
+            "boundary_share": summary("share", "share of the setting's replicas that have the boundary", "1"),
+            "replica_setting": describe(self._setting_of_replica(), "setting of the replica"),
         }
+
+    def _resolution(self, steps: Mapping[str, float]) -> list[float]:
+        """Interval between the records around each boundary, of the probe that it is read from."""
+        attention = np.asarray(self.steps.values, float)
+        return [
+            _interval(attention if label in OF_ATTENTION else self.parameter_steps, step)
+            for label, step in steps.items()
+        ]
+
+    def _setting_of_replica(self) -> xr.DataArray:
+        label = {replica: setting.label for setting in self.settings for replica in setting.replicas}
+        return xr.DataArray([label[replica] for replica in range(len(self.found))], dims="replica")
 
     def _depths(self) -> dict[str, xr.DataArray]:
         rise = self._each(lambda found, _: found.cycles[0].height)
@@ -136,10 +162,13 @@ class StageTable:
         at = np.asarray(self.steps.values, float)
         labels = self._each(lambda found, _: stage_labels(boundaries(found), at), step=self.steps)
         labels = labels.assign_coords(self.steps.coords)  # the time of each step, where it has one
-        order = self._each(lambda found, _: in_order(boundaries(found)))
+        faults = self._each(
+            lambda found, replica: "; ".join(order_faults(boundaries(found), self.ranked[replica].tolist()))
+        )
         return {
             "stage": describe(labels, "furthest stage that has begun"),
-            "in_order": describe(order, "whether the stages are all there, one after another"),
+            "in_order": describe(faults == "", "whether the stages are all there, one after another"),
+            "order_fault": describe(faults, "what is missing or out of order among the stages"),
         }
 
     def _rank(self) -> dict[str, Any]:
@@ -152,3 +181,11 @@ class StageTable:
         return xr.DataArray(
             np.array(values).reshape(shape), dims=(*HEAD, *dim), coords={**self.coords, **dim}
         )
+
+
+def _interval(records: Array, step: float) -> float:
+    """Distance between the two records around `step`; NaN for an absent boundary."""
+    if not np.isfinite(step):
+        return float("nan")
+    after = int(np.clip(np.searchsorted(records, step), 1, len(records) - 1))
+    return float(records[after] - records[after - 1])

@@ -5,16 +5,20 @@ The stage at a step is the furthest one that has begun by then. A stage that nev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from attndyn.analysis.series import Array
+from attndyn.analysis.series import Array, band
 from attndyn.analysis.stages import Detection, Signals, StageOptions, detect
 
 MAIN_BOUNDARIES = ("condensation_end", "collapse_end", "focus_onset", "focus_peak", "dilution_onset")
+#: those that are read from the attention probe; all others are from the parameters
+OF_ATTENTION = ("focus_onset", "focus_peak", "dilution_onset", "dilution_end")
 
 
 def boundaries(found: Detection) -> dict[str, float]:
@@ -33,15 +37,60 @@ def boundaries(found: Detection) -> dict[str, float]:
     }
 
 
-def in_order(steps: Mapping[str, float]) -> bool:
-    """Whether the main boundaries are all there and in their order, tokens 1, 2, ... opening after them.
+def order_faults(steps: Mapping[str, float], tokens: Sequence[Any] = ()) -> list[str]:
+    """What keeps the stages from being all there and in order, in words; empty if nothing does.
 
-    Of the tokens, those that have opened must be the first ones, in order, and one at least (if any can).
+    The main boundaries must follow one another, tokens 1, 2, ... opening after them: at least token 1, and of
+    the others none before the one of next lower rank.
+
+    Args:
+        steps: boundaries by label.
+        tokens: labels of the tokens by rank, to name them by.
     """
-    tokens = [step for label, step in steps.items() if _token(label)]
-    opened = tokens[: int(np.isfinite(tokens).sum())]
-    line = [steps[label] for label in MAIN_BOUNDARIES] + opened
-    return bool((opened or not tokens) and np.isfinite(line).all() and (np.diff(line) >= 0).all())
+    directions = [label for label in steps if _token(label)]
+    opened = [number for number, label in enumerate(directions, start=1) if np.isfinite(steps[label])]
+    line = [*MAIN_BOUNDARIES, *directions[: max([*opened, 1])]]
+    missing = [f"{boundary_name(label, tokens)} not seen" for label in line if not np.isfinite(steps[label])]
+    seen = [label for label in line if np.isfinite(steps[label])]
+    reversed_ = [
+        f"{boundary_name(later, tokens)} before {boundary_name(earlier, tokens)}"
+        for earlier, later in pairwise(seen)
+        if steps[later] < steps[earlier]
+    ]
+    return missing + reversed_
+
+
+def in_order(steps: Mapping[str, float]) -> bool:
+    """Whether the main boundaries are all there and in their order, tokens 1, 2, ... opening after them."""
+    return not order_faults(steps)
+
+
+def overtaken(steps: Mapping[str, float]) -> list[str]:
+    """The directions, from token 1's on, that open after that of a token of higher rank: out of order."""
+    directions = [label for label in steps if _token(label)]
+    opened = [steps[label] if np.isfinite(steps[label]) else np.inf for label in directions]
+    first_later = [min(opened[k + 1 :], default=np.inf) for k in range(len(opened))]
+    return [label for label, later in zip(directions, first_later, strict=True) if later < steps[label]]
+
+
+def boundary_name(label: str, tokens: Sequence[Any] = ()) -> str:
+    """A boundary in words: `focus onset`, and `direction of the` for `direction_1` if that is its token."""
+    rank = label.removeprefix("direction_")
+    if rank.isdigit() and int(rank) < len(tokens):
+        return f"direction of token {tokens[int(rank)]}"
+    return label.replace("_", " ")
+
+
+def stage_names(result: xr.Dataset) -> dict[str, str]:
+    """The stages of tokens by the tokens' own labels: `token 1` is `token the` where that is its label.
+
+    Where replicas rank the tokens differently, `token 1` is the `token of rank 1`.
+    """
+    ranked = result["token_at_rank"].transpose("rank", "replica").values
+    return {
+        f"token {rank}": f"token {labels[0]}" if len(set(labels.tolist())) == 1 else f"token of rank {rank}"
+        for rank, labels in enumerate(ranked)
+    }
 
 
 def stage_starts(steps: Mapping[str, float], first: float) -> list[tuple[str, float]]:
@@ -70,21 +119,46 @@ def stage_labels(steps: Mapping[str, float], at: Array) -> NDArray[np.str_]:
     return labels.astype(str)
 
 
-def stage_spans(result: xr.Dataset, layer: int = 0, head: int = 0) -> list[tuple[str, float, float]]:
-    """(label, start, end) in steps of every stage, from the medians over replicas; for shading figures.
+def representative(result: xr.Dataset, replicas: Sequence[int], layer: int = 0, head: int = 0) -> int:
+    """The replica whose boundaries are closest to the medians over `replicas`, which may be one setting's.
+
+    Medians of different boundaries can be over different replicas, and then contradict one another; one
+    replica's boundaries cannot. It is the one that agrees with most of the others on which boundaries are
+    there, and of these the one with the smallest mean distance from the medians relative to them; of equals
+    the first.
+    """
+    found = result["boundary_step"].isel(layer=layer, head=head, replica=list(replicas))
+    steps = found.transpose("replica", "boundary").values
+    present = np.isfinite(steps)
+    common = present.mean(axis=0) >= 0.5
+    unlike = (present != common).sum(axis=1)
+    medians = band(steps).median
+    far = np.abs(steps - medians) / np.maximum(medians, 1)
+    shared = present & common
+    distance = np.where(shared, far, 0).sum(axis=1) / np.maximum(shared.sum(axis=1), 1)
+    return int(replicas[int(np.lexsort((distance, unlike))[0])])
+
+
+def replica_spans(
+    result: xr.Dataset, replica: int, layer: int = 0, head: int = 0
+) -> list[tuple[str, float, float]]:
+    """(label, start, end) in steps of every stage of one replica, from its own boundaries.
 
     Args:
         result: what the `stages` analyzer returns.
+        replica: index of the replica.
         layer: index of the layer.
         head: index of the head.
-
-    A boundary counts if at least half of the replicas have it.
     """
-    medians = result["boundary_median"].isel(layer=layer, head=head)
-    common = result["boundary_share"].isel(layer=layer, head=head) >= 0.5
-    steps = dict(zip(medians["boundary"].values.tolist(), medians.where(common).values.tolist(), strict=True))
     record = result["step"].values
+    steps = replica_boundaries(result.isel(replica=replica, layer=layer, head=head))
     return _spans(steps, float(record[0]), float(record[-1])) if len(record) else []
+
+
+def replica_boundaries(one: xr.Dataset) -> dict[str, float]:
+    """Boundaries by label of what the `stages` analyzer returns for one replica, layer and head."""
+    found = one["boundary_step"]
+    return dict(zip(found["boundary"].values.tolist(), found.values.tolist(), strict=True))
 
 
 def _spans(steps: Mapping[str, float], first: float, last: float) -> list[tuple[str, float, float]]:
@@ -94,16 +168,6 @@ def _spans(steps: Mapping[str, float], first: float, last: float) -> list[tuple[
             spans.append((label, start, end))
             end = start
     return spans[::-1]
-
-
-def replica_spans(
-    result: xr.Dataset, replica: int, layer: int = 0, head: int = 0
-) -> list[tuple[str, float, float]]:
-    """The same for one replica alone, from its own boundaries."""
-    found = result["boundary_step"].isel(replica=replica, layer=layer, head=head)
-    steps = dict(zip(found["boundary"].values.tolist(), found.values.tolist(), strict=True))
-    record = result["step"].values
-    return _spans(steps, float(record[0]), float(record[-1])) if len(record) else []
 
 
 def current_stage(signals: Signals, options: StageOptions | None = None) -> str:

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import group, over_steps
+from attndyn.analysis.settings import replica_names, settings
 from attndyn.analysis.spectra import per_matrix, weight_matrices
 from attndyn.analysis.stage_table import HEAD, StageTable
 from attndyn.analysis.stages import Signals, StageOptions, detect, frobenius_norm, rank_one_share, separation
-from attndyn.analysis.timeline import replica_spans, stage_spans
+from attndyn.analysis.timeline import replica_spans, stage_names
 from attndyn.registry import analyzer
 from attndyn.report import style
 
-MAX_REPLICAS = 12
+MAX_REPLICAS, MAX_SETTINGS = 18, 6
+BANDS = 1.6  # height of the bands of one setting, that of a replica being 1
 
 
 @analyzer("stages")
@@ -29,6 +31,7 @@ class Stages(Analyzer):
     Options = StageOptions
     requires = ("attention", "parameters")
     title = "Stages"
+    whole_run = True
     options: StageOptions
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
@@ -44,29 +47,39 @@ class Stages(Analyzer):
             found,
             coords={dim: attention[dim] for dim in HEAD if dim in attention.coords},
             steps=attention["step"],
+            parameter_steps=group(trajectory, "parameters")["step"].values.astype(float),
+            settings=settings(trajectory),
             queries=ranking.labels,
             query_ranks=np.argsort(ranking.order, axis=1),
             ranked=ranking.labels[ranking.order[:, :ranks]],
         ).dataset()
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """A row of coloured stages for each replica, over them the medians with their 10-90 % bands."""
+        """The stages of each replica, by setting. Lines below: 10-90 % of each boundary over the replicas.
+
+        Each of those lines is a boundary's, in the order of the table, with a tick at its median.
+        """
         ax = figure.subplots()
         x = style.step_axis(ax, result["stage"])
-        rows = [("median", stage_spans(result))]
-        for number, name in enumerate(result["replica"].values[:MAX_REPLICAS]):
-            rows.append((str(name), replica_spans(result, number)))
-        for row, (_, spans) in enumerate(rows):
-            for label, start, end in style.spans_on_axis(spans, result["stage"]):
-                color = style.stage_color(label)
-                ax.barh(row, end - start, left=start, height=0.8, color=color, alpha=0.7, label=label)
-        _draw_bands(ax, result, {start for _, start, _ in rows[0][1]})
-        ax.set_yticks(range(len(rows)), [name for name, _ in rows])
-        ax.set_ylim(len(rows) - 0.5, -0.5)
+        names, tokens = replica_names(trajectory), stage_names(result)
+        ticks: list[tuple[float, str]] = []
+        top = 0.0
+        for number, setting in enumerate(settings(trajectory)[:MAX_SETTINGS]):
+            for replica in setting.replicas[: max(2, MAX_REPLICAS // result.sizes["setting"])]:
+                for label, start, end in style.spans_on_axis(replica_spans(result, replica), result["stage"]):
+                    color, name = style.stage_color(label), style.shorten(tokens.get(label, label), 20)
+                    ax.barh(top, end - start, left=start, height=0.8, color=color, alpha=0.7, label=name)
+                ticks.append((top, style.shorten(names[replica], 40)))
+                top += 1
+            if len(setting.replicas) > 1:
+                _draw_bands(ax, result.isel(setting=number), top - 0.35)
+                top += BANDS
+        ax.set_yticks([at for at, _ in ticks], [name for _, name in ticks])
+        ax.set_ylim(top - 0.4, -0.6)
         if len(x) > 1:
             ax.set_xlim(x[0], x[-1])
         several = result.sizes["layer"] * result.sizes["head"] > 1
-        style.label_axes(ax, y="replica", title="layer 0, head 0" if several else "")
+        style.label_axes(ax, title="layer 0, head 0" if several else "")
         style.legend(figure)
 
 
@@ -146,10 +159,14 @@ def _signals(
     )
 
 
-def _draw_bands(ax: Axes, result: xr.Dataset, starts: set[float]) -> None:
-    """The 10-90 % band over replicas of each boundary whose median is among `starts`, on the top row."""
+def _draw_bands(ax: Axes, result: xr.Dataset, top: float) -> None:
+    """Median and 10-90 % band of each boundary of one setting, one below the other from `top` on."""
     one = result.isel(layer=0, head=0)
-    shown = np.isin(one["boundary_median"].values, list(starts))
-    for low, high in zip(one["boundary_p10"].values[shown], one["boundary_p90"].values[shown], strict=True):
-        ((_, left, right),) = style.spans_on_axis([("", float(low), float(high))], result["stage"])
-        ax.plot([left, right], [0, 0], color="black", linewidth=1, marker="|", markersize=7, label="10-90 %")
+    found = [one[f"boundary_{name}"].values for name in ("p10", "median", "p90")]
+    lines = [line for line in zip(*found, strict=True) if np.isfinite(line).all()]
+    for number, line in enumerate(sorted(lines, key=lambda line: line[1])):
+        ((_, low, high),) = style.spans_on_axis([("", line[0], line[2])], result["stage"])
+        ((_, middle, _),) = style.spans_on_axis([("", line[1], line[1])], result["stage"])
+        y = top + number * (BANDS - 0.6) / len(lines)
+        ax.plot([low, high], [y, y], color="black", linewidth=0.9, solid_capstyle="butt", label="10-90 %")
+        ax.plot(middle, y, color="black", marker="|", markersize=3, linestyle="none", label="median")

@@ -9,13 +9,14 @@ import xarray as xr
 
 import attndyn
 from attndyn import registry
-from attndyn.analysis.timeline import replica_spans, stage_spans
+from attndyn.analysis.timeline import replica_spans
 from attndyn.spec import parse_spec
 
 PI = np.array([0.6, 0.25, 0.1, 0.05])  # by rank
 LABELS = np.array(["the", "of", "and", "to"])
 # rank of each label: the most frequent token is not the first, nor the same in both replicas
 RANKS = np.array([[2, 0, 3, 1], [0, 1, 3, 2]])
+ALIKE = RANKS[[1, 1]]
 LAYERS, HEADS, WIDTH, D_HEAD = 2, 3, 7, 5
 
 
@@ -64,12 +65,15 @@ def one_direction(steps, shape, middle):
     return out
 
 
-def constructed(every=10, last=2000):
-    """Two replicas, two layers of three heads, parameters recorded half as often as attention."""
+def constructed(every=10, last=2000, ranks=RANKS):
+    """Two replicas that rank the tokens as given, two layers of three heads.
+
+    Parameters are recorded half as often as attention.
+    """
     fine, coarse = np.arange(0, last + 1.0, every), np.arange(0, last + 1.0, 2 * every)
     heads = [(r, layer, head) for r in range(2) for layer in range(LAYERS) for head in range(HEADS)]
-    maps = [attention(fine, onset(*place))[:, RANKS[place[0]]][:, :, RANKS[place[0]]] for place in heads]
-    W_0 = np.stack([embeddings(coarse, r)[:, RANKS[r]] for r in range(2)])
+    maps = [attention(fine, onset(*place))[:, ranks[place[0]]][:, :, ranks[place[0]]] for place in heads]
+    W_0 = np.stack([embeddings(coarse, r)[:, ranks[r]] for r in range(2)])
     collapse = [
         one_direction(coarse, (WIDTH, D_HEAD), 110.0 + 60 * layer + 25 * head) for _, layer, head in heads
     ]
@@ -87,7 +91,7 @@ def constructed(every=10, last=2000):
         "W_Q": (weight, per_head(collapse)),
         "W_K": (weight, per_head(collapse)),
     }
-    return tree(PI[RANKS], LABELS, fine, per_head(maps), coarse, parameters)
+    return tree(PI[ranks], LABELS, fine, per_head(maps), coarse, parameters)
 
 
 def tree(pi, labels, attention_steps, maps, steps, parameters):
@@ -137,11 +141,15 @@ def test_boundaries_of_every_replica_layer_and_head(result):
     assert result["in_order"].all()
 
 
-def test_bands_over_replicas(result):
+def test_bands_over_replicas():
+    result = analyze(constructed(ranks=ALIKE))
     median = result["boundary_median"].sel(boundary="direction_2")
     each = result["boundary_step"].sel(boundary="direction_2")
-    xr.testing.assert_allclose(median, each.mean("replica"), check_dim_order=False)
+    xr.testing.assert_allclose(
+        median.squeeze("setting", drop=True), each.mean("replica"), check_dim_order=False
+    )
     p10, p90 = result["boundary_p10"], result["boundary_p90"]
+    assert result["setting"].values.tolist() == ["all"]
     assert (p90 - p10).sel(boundary="direction_2").values == pytest.approx(0.8 * 30, abs=0.5)
     assert (result["boundary_share"] == 1).all()
 
@@ -185,7 +193,7 @@ def test_stage_of_every_step_and_spans(result):
     for step, label in known.items():
         assert labels.sel(step=step) == label
     assert labels.isel(step=-1) == "token 2"
-    for spans in (stage_spans(result), replica_spans(result, 1)):
+    for spans in (replica_spans(result, 0), replica_spans(result, 1)):
         assert [label for label, _, _ in spans] == [*known.values(), "token 2"]
         assert spans[0][1] == 0
         assert spans[-1][2] == 2000
@@ -240,7 +248,7 @@ def test_divergence_one_record_and_nothing_at_all():
     for last in (0, 10):
         single = analyze(constructed(last=last))
         assert single["boundary_step"].isnull().all()
-        assert stage_spans(single) == []
+        assert replica_spans(single, 0) == []
 
 
 def test_a_single_token_has_no_stage(make_trajectory, run_analyzer):
@@ -256,19 +264,67 @@ def test_a_single_token_has_no_stage(make_trajectory, run_analyzer):
     assert found["boundary_step"].isnull().all()
 
 
+def test_medians_and_bands_are_over_the_replicas_of_a_setting():
+    given = constructed(ranks=ALIKE)
+    root = given.to_dataset()
+    root = root.assign_coords(lr=("replica", [0.1, 0.2], {"long_name": "varied: optimizer.lr"}))
+    parts = {name: given[name].to_dataset(inherit=False) for name in ("attention", "parameters")}
+    found = analyze(xr.DataTree.from_dict({"/": root, **parts}))
+    assert found["setting"].values.tolist() == ["lr 0.1", "lr 0.2"]
+    assert found["replica_setting"].values.tolist() == ["lr 0.1", "lr 0.2"]
+    for replica, setting in enumerate(["lr 0.1", "lr 0.2"]):
+        one = found.sel(setting=setting, drop=True)
+        for name in ("median", "p10", "p90"):
+            step = found["boundary_step"].isel(replica=replica, drop=True)
+            xr.testing.assert_equal(one[f"boundary_{name}"], step.transpose(*one[f"boundary_{name}"].dims))
+
+
+def test_resolution_is_the_interval_of_the_probe_around_the_boundary(result):
+    resolution = result["boundary_resolution"]
+    assert (resolution.sel(boundary=["focus_onset", "dilution_end"]) == 10).all()
+    assert (resolution.sel(boundary=["condensation_end", "direction_1"]) == 20).all()
+    sparse = constructed()
+    fine = sparse["parameters"].to_dataset(inherit=False)
+    sparse["parameters"] = xr.DataTree(fine.isel(step=fine["step"] % 100 == 0).drop_isel(step=[4]))
+    found = analyze(sparse)["boundary_resolution"].isel(replica=0, layer=0, head=0)
+    assert float(found.sel(boundary="direction_0")) == 100
+    assert float(found.sel(boundary="focus_onset")) == 10
+
+
+def test_what_is_out_of_order_is_said(result):
+    assert (result["order_fault"] == "").all()
+    short = analyze(constructed(last=700))
+    assert set(short["order_fault"].values.ravel().tolist()) == {
+        "direction of token to not seen",
+        "direction of token of not seen",
+    }
+    assert not short["in_order"].any()
+
+
+def test_draw_settings(draw_analyzer, words):
+    """Replicas of two settings, which rank the tokens differently."""
+    figure = draw_analyzer("stages", constructed())
+    assert {"replica 0, pi 1", "replica 1, pi 2", "token of rank 2"} <= set(words(figure))
+    assert not figure.axes[0].lines  # there is no band of one replica
+
+
 @pytest.mark.parametrize("last", [2000, 0])
 def test_draw(last, draw_analyzer, words):
-    figure = draw_analyzer("stages", constructed(last=last))
+    figure = draw_analyzer("stages", constructed(last=last, ranks=ALIKE))
     (timeline,) = figure.axes
-    assert [text.get_text() for text in timeline.get_yticklabels()] == ["median", "0", "1"]
-    assert len(timeline.patches) == (21 if last else 0)
-    assert ("token 2" in words(figure)) == (last > 0)
-    bands = [line.get_xdata().tolist() for line in timeline.lines]
-    p10, p90 = (
-        analyze(constructed(last=last))[f"boundary_{p}"].isel(layer=0, head=0) for p in ("p10", "p90")
-    )
+    assert [text.get_text() for text in timeline.get_yticklabels()] == ["replica 0", "replica 1"]
+    assert len(timeline.patches) == (14 if last else 0)
+    assert ("token to" in words(figure)) == (last > 0)
+    found = analyze(constructed(last=last, ranks=ALIKE)).isel(layer=0, head=0, setting=0)
+    count = int(found["boundary_median"].notnull().sum())
+    bands, medians = timeline.lines[::2], timeline.lines[1::2]
+    assert len(bands) == len(medians) == count == (11 if last else 0)
+    heights = [line.get_ydata()[0] for line in bands]
+    assert heights == sorted(set(heights))  # each on its own line, below the replicas
     if last:
-        assert bands[-1] == [float(p10.sel(boundary="direction_2")), float(p90.sel(boundary="direction_2"))]
+        at = found.sel(boundary="direction_2")
+        assert bands[-1].get_xdata().tolist() == [float(at["boundary_p10"]), float(at["boundary_p90"])]
+        assert medians[-1].get_xdata().tolist() == [float(at["boundary_median"])]
 
 
 def test_draw_many_tokens(rich_trajectory, run_analyzer, draw_analyzer):
