@@ -3,8 +3,10 @@ import pytest
 import xarray as xr
 
 import attndyn
+from attndyn.analysis.settings import ALL, Setting
 from attndyn.report import style
 from attndyn.report.overview import draw_overview
+from attndyn.report.views import View
 
 SPANS = [("condensation", 0.0, 2.0), ("focus", 2.0, 5.0), ("dilution", 5.0, 6.0)]
 NAMES = ["cosine", "pca", "norms", "projection"]
@@ -15,9 +17,11 @@ def run(small, tmp_path):
     return attndyn.run(small("probes.parameters.every=2"), tmp_path)
 
 
-def drawn(trajectory, analysis, spans=SPANS, replica=0):
+def drawn(trajectory, analysis, spans=SPANS, replica=0, names=None):
+    setting = Setting(ALL, tuple(range(trajectory.sizes["replica"])))
+    view = View(setting, trajectory, analysis, replica, f"seed {replica}", spans, names or {})
     with style.style():
-        figure, notes = draw_overview(trajectory, analysis, spans, replica)
+        figure, notes = draw_overview(view)
         figure.draw_without_rendering()
     return figure, notes
 
@@ -48,6 +52,7 @@ def test_the_maps_are_those_of_the_steps_and_the_replica(run):
     images = [ax.images[0].get_array() for ax in figure.axes if ax.images and ax.get_label() != "<colorbar>"]
     attention = run.trajectory["attention"]["attention"].isel(replica=2, layer=0, head=0)
     np.testing.assert_array_equal(images[4:8], attention.sel(step=[0, 2, 4, 6]).values)
+    assert figure.get_suptitle() == "maps: seed 2"
 
 
 def test_a_row_recorded_at_other_steps_says_so(small, tmp_path):
@@ -64,6 +69,7 @@ def test_panels_without_data_are_left_out_and_named(run):
     assert titles(figure) == ["loss"]
     assert len(notes) == 6
     assert "entropy (needs the probe 'attention')" in notes
+    assert not figure.texts  # said once, below the figure
     figure, notes = drawn(xr.DataTree.from_dict({"/": root}), {})
     assert figure.axes == []
     assert len(notes) == 7
@@ -80,14 +86,26 @@ def test_of_several_heads_the_first_is_shown_and_named(run):
     assert style.step_axes(figure)[0].get_title("left").endswith("layer 0, head 0")
 
 
-def test_all_text_is_inside_the_figure(run):
+def test_stages_are_named_by_their_tokens(run):
+    spans, names = [("token 1", 0.0, 2.0), ("focus", 2.0, 6.0)], {"token 1": "token the"}
+    figure, _ = drawn(run.trajectory, run.analyze(NAMES), spans, names=names)
+    assert titles(figure)[1] == "token the\nstep 2"
+    assert figure.subfigs[-1].legends[-1].get_texts()[0].get_text() == "token the"
+
+
+@pytest.mark.parametrize("analyzers", [NAMES, ["norms"], ["norms", "cosine"]])
+def test_all_text_is_inside_the_figure(run, analyzers):
     spans = [(f"token {k}", k / 2, (k + 1) / 2) for k in range(12)]
-    figure, _ = drawn(run.trajectory, run.analyze(NAMES), spans)
-    texts = [text for legend in figure.subfigs[-1].legends for text in legend.get_texts()]
+    figure, _ = drawn(run.trajectory, run.analyze(analyzers), spans)
+    assert [figure.get_suptitle()] == ["maps: seed 0"]
+    texts = [figure._suptitle] + [
+        text for legend in figure.subfigs[-1].legends for text in legend.get_texts()
+    ]
     texts += [ax.title for ax in figure.axes] + [ax.yaxis.label for ax in figure.axes]
     for text in texts:
         if text.get_text():
-            box = text.get_window_extent()
+            patch = text.get_bbox_patch()  # of the stages' names
+            box = (patch or text).get_window_extent()
             assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1, text
             assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1, text
 

@@ -186,7 +186,8 @@ def test_what_the_spec_does_not_ask_for_is_left_out_with_a_note(quick, tmp_path)
 def test_every_kind_of_run_has_a_report(quick, tmp_path, overrides):
     run = simulated(tmp_path, *overrides)
     write_report(run)
-    assert len(list((run.directory / "figures").iterdir())) == 2 * (1 + len(ALL.split(", ")))
+    found = {path.stem for path in (run.directory / "figures").iterdir()}
+    assert {"overview", *ALL.split(", ")} <= found
     assert "Run complete" in page_of(run).text
 
 

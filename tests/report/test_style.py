@@ -115,9 +115,26 @@ def test_shading_keeps_the_limits_and_skips_what_is_absent(ax: Axes) -> None:
 def test_stages_in_sequence_have_different_colors() -> None:
     labels = ["condensation", "collapse", "plateau", "focus", "dilution", "token 1", "token 2", "token 3"]
     assert len({style.stage_color(label) for label in labels}) == len(labels)
-    assert [patch.get_label() for patch in style.stage_handles([("focus", 0, 1), ("focus", 2, 3)])] == [
+    assert [patch.get_label() for patch in style.stage_handles([("focus", 0, 1), ("focus", 2, 3)], {})] == [
         "focus"
     ]
+
+
+def test_stages_of_tokens_have_the_color_of_their_rank_and_the_name_of_their_token() -> None:
+    (patch,) = style.stage_handles([("token 2", 0, 1)], {"token 2": "token the"})
+    assert patch.get_label() == "token the"
+    assert to_hex(patch.get_facecolor()) == style.stage_color("token 2").lower()
+
+
+def test_parts_have_the_same_vertical_limits() -> None:
+    figure = Figure()
+    parts = figure.subfigures(2, 1)
+    for part, high in zip(parts, (3, 7), strict=True):
+        for ax in part.subfigures().subplots(2, 1):  # nested: they are found all the same
+            style.step_axis(ax, records())
+            ax.set_ylim(1, high)
+    style.same_y(parts)
+    assert [ax.get_ylim() for ax in style.step_axes(figure)] == [(1, 7)] * 4
 
 
 def test_weights_are_told_apart() -> None:

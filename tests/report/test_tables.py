@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attndyn.analysis.series import band
 from attndyn.report.tables import (
     MAX_REPLICAS,
+    coarse_boundaries,
     provenance,
-    replica_names,
+    replica_rows,
     stage_rows,
     stage_summary,
     variables,
@@ -16,59 +18,108 @@ from attndyn.report.tables import (
 NAN = float("nan")
 
 
+HEAD = ("replica", "layer", "head")
+
+
 @pytest.fixture
 def stages():
-    """Three replicas: condensation ends in all, focus begins in two, token `b` opens in none."""
-    steps = [[10, 12, 14], [NAN, 200, 300], [NAN, NAN, NAN]]
-    head = ("replica", "layer", "head")
-    boundary = xr.DataArray(np.reshape(steps, (3, 3, 1, 1)), dims=("boundary", *head))
-    over = {"median": [12, 250, NAN], "p10": [10.4, 210, NAN], "p90": [13.6, 290, NAN]}
-    dims = ("boundary", "layer", "head")
-    summary = {f"boundary_{name}": (dims, np.reshape(v, (3, 1, 1))) for name, v in over.items()}
+    """Three replicas of setting x and one of setting y; token b opens before token a in the last of x."""
+    labels = ["condensation_end", "collapse_end", "focus_onset", "focus_peak", "dilution_onset"]
+    labels += ["direction_0", "direction_1", "direction_2"]
+    first = [10, 20, NAN, 40, 50, NAN, 60, NAN]
+    second = [12, 22, 200, 240, 250, NAN, 260, 270]
+    third = [14, 24, 300, 340, 350, NAN, 370, 360]
+    other = [1, 2, 3, 4, 5, NAN, 6, 7]
+    steps = np.array([first, second, third, other])
+    of = [band(steps[:3]), band(steps[3:])]
+    summary = {
+        f"boundary_{name}": (
+            ("boundary", "setting", "layer", "head"),
+            np.stack([getattr(part, name) for part in of], axis=1)[..., None, None],
+        )
+        for name in ("median", "p10", "p90")
+    }
+    boundary = (("boundary", *HEAD), steps.T[..., None, None])
+    resolution = (boundary[0], np.where(np.isfinite(boundary[1]), 4.0, NAN))
     return xr.Dataset(
         {
             "boundary_step": boundary,
+            "boundary_resolution": resolution,
             **summary,
-            "token_at_rank": (("replica", "rank"), [["a", "b"]] * 3),
-            "in_order": (head, np.reshape([False, True, True], (3, 1, 1))),
-            "focus_depth": (head, np.reshape([NAN, 0.1, 0.3], (3, 1, 1)), {"long_name": "rise of attention"}),
-            "dilution_depth": (head, np.full((3, 1, 1), NAN), {"long_name": "fall of attention"}),
+            "replica_setting": ("replica", ["x", "x", "x", "y"]),
+            "token_at_rank": (("replica", "rank"), [["the", "a", "b"]] * 4),
+            "focus_depth": (
+                HEAD,
+                np.reshape([NAN, 0.1, 0.3, 0.5], (4, 1, 1)),
+                {"long_name": "rise of attention"},
+            ),
+            "dilution_depth": (HEAD, np.full((4, 1, 1), NAN), {"long_name": "fall of attention"}),
         },
         coords={
-            "boundary": ["condensation_end", "focus_onset", "direction_1"],
+            "boundary": labels,
+            "setting": ["x", "y"],
             "step": [0, 400],
             "time": ("step", [0.0, 40.0]),
         },
     )
 
 
-def test_a_row_has_median_band_share_and_every_replica(stages):
-    condensation, focus, token = stage_rows(stages)
-    assert (condensation.name, condensation.median, condensation.time) == ("condensation end", "12", "1.2")
-    assert (condensation.band, condensation.share) == ("10 – 14", "3 of 3")
-    assert (focus.share, focus.replicas) == ("2 of 3", ["absent", "200", "300"])
-    assert (token.median, token.band, token.time) == ("absent", "", "")
-    assert token.meaning == "the embedding of token b parts from those of rarer tokens"
+def test_a_boundary_has_median_band_share_and_resolution_in_every_setting(stages):
+    condensation, _, focus, *_, token, later = stage_rows(stages)
+    x, y = condensation.cells
+    assert condensation.name == "condensation end"
+    assert (x.median, x.time, x.band, x.share, x.resolution, x.note) == (
+        "12", "1.2", "10 – 14", "3 of 3", "± 4", "",
+    )  # fmt: skip
+    assert (y.median, y.band, y.share) == ("1", "", "1 of 1")  # there is no band of one replica
+    assert (focus.cells[0].median, focus.cells[0].share) == ("250", "2 of 3")
+    assert token.name == "direction of token a"
+    assert token.meaning == "the embedding of token a parts from those of rarer tokens"
+    assert token.cells[0].note == "out of order in 1 of 3"
+    assert token.cells[1].note == later.cells[0].note == ""
 
 
-def test_there_is_no_band_of_one_replica(stages):
-    rows = stage_rows(stages.isel(replica=[1]))
-    assert [(row.band, row.share) for row in rows] == [("", "1 of 1"), ("", "1 of 1"), ("", "0 of 1")]
+def test_an_absent_boundary_has_only_its_share(stages):
+    (cell, _) = stage_rows(stages)[5].cells
+    assert (cell.median, cell.time, cell.band, cell.share, cell.resolution) == (
+        "absent",
+        "",
+        "",
+        "0 of 3",
+        "",
+    )
 
 
-def test_the_summary_counts_and_leaves_out_what_never_happens(stages):
-    order, depth = stage_summary(stages)
-    assert order.endswith("2 of 3.")
+def test_the_summary_counts_and_says_what_is_wrong(stages):
+    (order, why, depth), (sound, _) = stage_summary(stages)
+    assert order.endswith("one after another: 1 of 3.")
+    assert "focus onset not seen (1 of 3)" in why
+    assert "direction of token b before direction of token a (1 of 3)" in why
     assert depth == "Focus depth, the rise of attention: 0.2 (0.1 to 0.3)."
+    assert sound.endswith("1 of 1.")
 
 
-def test_replicas_are_named_by_seed_and_by_what_varies():
-    root = xr.Dataset(coords={"seed": ("replica", [7, 8]), "pi": (("replica", "token"), [[1.0], [1.0]])})
-    varied = root.assign_coords(lr=("replica", [0.1, 0.25]))
-    assert replica_names(root) == ["seed 7", "seed 8"]
-    assert replica_names(varied) == ["seed 7, lr 0.1", "seed 8, lr 0.25"]
-    many = xr.Dataset(coords={"seed": ("replica", np.arange(100))})
-    assert len(replica_names(many)) == MAX_REPLICAS
+def test_every_replica_has_its_steps_and_faults(stages):
+    rows = replica_rows(stages, ["seed 0, x", "seed 1, x", "seed 2, x", "seed 0, y"])
+    assert [row.name for row in rows] == ["seed 0, x", "seed 1, x", "seed 2, x", "seed 0, y"]
+    assert rows[0].steps[:4] == ["10", "20", "absent", "40"]
+    assert [row.faults for row in rows] == [
+        "focus onset not seen",
+        "none",
+        "direction of token b before direction of token a",
+        "none",
+    ]
+    many = stages.isel(replica=[0] * 100)
+    assert len(replica_rows(many, ["seed 0"] * 100)) == MAX_REPLICAS
+
+
+def test_boundaries_closer_than_their_resolution_are_named(stages):
+    found = coarse_boundaries(stages)
+    assert "condensation end and collapse end (10 apart, ± 4)" in found  # of setting x
+    assert "condensation end and collapse end (1 apart, ± 4)" in found  # of setting y
+    assert not any("collapse end and focus onset" in text and "1 apart" not in text for text in found)
+    fine = stages.assign(boundary_resolution=stages["boundary_resolution"] / 100)
+    assert coarse_boundaries(fine) == []
 
 
 def test_provenance_names_versions_and_no_machine():

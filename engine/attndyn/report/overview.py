@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import fill
 from typing import Any, Literal, cast
 
 import xarray as xr
@@ -17,8 +16,8 @@ from matplotlib.lines import Line2D
 from attndyn.report import curves, rows, style
 from attndyn.report.files import WIDTH, new_figure
 from attndyn.report.snapshots import Snapshot, choose_snapshots, position
+from attndyn.report.views import Spans, View
 
-Spans = Sequence[tuple[str, float, float]]
 CURVE_HEIGHT, MAX_CELL, MIN_COLUMNS = 1.5, 1.15, 5
 
 
@@ -43,7 +42,7 @@ class Panel:
 class Row(Panel):
     """A row of snapshots, one panel a step."""
 
-    draw: Callable[[Sequence[Axes], xr.Dataset, Sequence[int], rows.View], AxesImage | None]
+    draw: Callable[[Sequence[Axes], xr.Dataset, Sequence[int], View], AxesImage | None]
 
 
 @dataclass(frozen=True)
@@ -53,17 +52,12 @@ class Curve(Panel):
     draw: Callable[[Axes, xr.Dataset, xr.DataTree], None]
 
 
-def draw_overview(
-    trajectory: xr.DataTree, analysis: Mapping[str, xr.Dataset], spans: Spans, replica: int = 0
-) -> tuple[Figure, list[str]]:
-    """The overview of a run, and a line for every panel that had to be left out.
+def draw_overview(view: View) -> tuple[Figure, list[str]]:
+    """The overview of one setting of a run, and a line for every panel that had to be left out.
 
-    Args:
-        trajectory: the run's trajectory.
-        analysis: results by analyzer.
-        spans: stages as (label, start, end) in steps; may be empty.
-        replica: index of the replica whose snapshots are shown; curves show all replicas.
+    Maps and stages are those of one replica, named in the title; curves show all replicas of the setting.
     """
+    trajectory, analysis, spans = view.trajectory, view.analysis, view.spans
     row_panels, curve_panels = _rows(trajectory, analysis), _curves(trajectory, analysis)
     panels: list[Panel] = [*row_panels, *curve_panels]
     notes = [f"{panel.label} (needs the {panel.needs})" for panel in panels if panel.data is None]
@@ -71,14 +65,14 @@ def draw_overview(
     curve_panels = [curve for curve in curve_panels if curve.data is not None]
     snapshots = _snapshots(row_panels, spans)
     figure, parts = _page(len(row_panels), len(snapshots), len(curve_panels))
+    if row_panels:
+        figure.suptitle(f"maps: {style.shorten(view.shown_name, 100)}", fontsize=7.5)
     if any(panel.by_token for panel in panels if panel.data is not None):
         _token_legend(parts[-1], trajectory)
     if row_panels:
-        _draw_rows(parts[0], row_panels, snapshots, rows.View(trajectory, replica))
+        _draw_rows(parts[0], row_panels, snapshots, view)
     if curve_panels:
-        _draw_curves(parts[-1], curve_panels, trajectory, spans)
-    if notes:
-        figure.supxlabel(fill(f"Left out: {', '.join(notes)}.", 120), fontsize=6, color="0.35")
+        _draw_curves(parts[-1], curve_panels, view)
     return figure, notes
 
 
@@ -125,9 +119,7 @@ def _snapshots(panels: Sequence[Row], spans: Spans) -> list[Snapshot]:
     return [] if data is None else choose_snapshots(spans, data["step"].values)
 
 
-def _draw_rows(
-    figure: SubFigure, panels: Sequence[Row], snapshots: Sequence[Snapshot], view: rows.View
-) -> None:
+def _draw_rows(figure: SubFigure, panels: Sequence[Row], snapshots: Sequence[Snapshot], view: View) -> None:
     count = len(snapshots)
     spare = max(MIN_COLUMNS - count, 0)  # left empty: few snapshots stay small and together
     widths = [1.0] * count + [0.07] + [1.0] * spare
@@ -144,30 +136,34 @@ def _draw_rows(
         else:
             figure.colorbar(image, cax=bar).ax.tick_params(labelsize=6)
         if panel is panels[0]:
-            _title_columns(axes, snapshots, panel.data)
+            _title_columns(axes, snapshots, panel.data, view.stage_names)
         elif steps != wanted:  # recorded at other steps than the row that names them
             for ax, step in zip(axes, steps, strict=True):
                 style.label_axes(ax, title=position(panel.data, step))
 
 
-def _title_columns(axes: Sequence[Axes], snapshots: Sequence[Snapshot], data: xr.Dataset) -> None:
+def _title_columns(
+    axes: Sequence[Axes], snapshots: Sequence[Snapshot], data: xr.Dataset, names: Mapping[str, str]
+) -> None:
     for ax, (label, step) in zip(axes, snapshots, strict=True):
         where = position(data, step)
         ax.set_title(where, fontsize=7, pad=3)
         if label:
             box = {"facecolor": style.stage_color(label), "alpha": 0.25, "linewidth": 0, "pad": 1.5}
-            ax.set_title(f"{label}\n{where}", fontsize=7, pad=4, bbox=box)
+            ax.set_title(
+                f"{style.shorten(names.get(label, label), 14)}\n{where}", fontsize=7, pad=4, bbox=box
+            )
 
 
-def _draw_curves(figure: SubFigure, panels: Sequence[Curve], trajectory: xr.DataTree, spans: Spans) -> None:
+def _draw_curves(figure: SubFigure, panels: Sequence[Curve], view: View) -> None:
     axes = style.panel_grid(figure, len(panels))
     for number, (ax, panel) in enumerate(zip(axes, panels, strict=True)):
         assert panel.data is not None
-        panel.draw(ax, panel.data, trajectory)
-        style.shade_stages(ax, style.spans_on_axis(spans, panel.data))
+        panel.draw(ax, panel.data, view.trajectory)
+        style.shade_stages(ax, style.spans_on_axis(view.spans, panel.data))
         if number < len(panels) - 2:
             ax.set_xlabel("")
-    stage_legend(figure, spans)
+    stage_legend(figure, view.spans, view.stage_names)
 
 
 def _token_legend(figure: SubFigure, trajectory: xr.DataTree) -> None:
@@ -176,10 +172,10 @@ def _token_legend(figure: SubFigure, trajectory: xr.DataTree) -> None:
     _legend(figure, tokens, "upper")
 
 
-def stage_legend(figure: FigureBase, spans: Spans) -> None:
+def stage_legend(figure: FigureBase, spans: Spans, names: Mapping[str, str]) -> None:
     """What the shades of `style.shade_stages` mean, below all axes of a figure."""
     if spans:
-        _legend(figure, style.stage_handles(spans), "lower")
+        _legend(figure, style.stage_handles(spans, names), "lower")
 
 
 def _legend(figure: FigureBase, handles: Sequence[Artist], where: Literal["upper", "lower"]) -> None:

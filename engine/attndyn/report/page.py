@@ -12,9 +12,11 @@ import jinja2
 import xarray as xr
 
 from attndyn.analysis.analyzer import Analyzer
+from attndyn.analysis.settings import replica_names, settings
 from attndyn.report import tables
 from attndyn.report.files import Image
 from attndyn.report.snapshots import has_time
+from attndyn.report.views import View
 from attndyn.spec import Spec
 
 STATES = {
@@ -34,9 +36,9 @@ class Content:
         status: the run's status.
         trajectory: the run's trajectory.
         analysis: results by analyzer, in order.
-        overview: the overview figure.
-        shown: the replica whose snapshots it shows.
-        notes: what is left out of it, and why.
+        views: the settings that are shown.
+        overviews: by name of the file, the overview of each of them and, of several, what compares them.
+        notes: what is left out of the overviews, and why.
         analyzers: by name, each analyzer and its figure, in order.
     """
 
@@ -44,8 +46,8 @@ class Content:
     status: Mapping[str, Any]
     trajectory: xr.DataTree
     analysis: Mapping[str, xr.Dataset]
-    overview: Image
-    shown: int
+    views: Sequence[View]
+    overviews: Mapping[str, Image]
     notes: Sequence[str]
     analyzers: Mapping[str, tuple[Analyzer, Image]]
 
@@ -60,19 +62,21 @@ def render_page(content: Content) -> str:
         lstrip_blocks=True,
     )
     root, stages = content.trajectory.dataset, content.analysis.get("stages")
+    found, names = settings(content.trajectory), replica_names(content.trajectory)
     attrs = {str(name): value for name, value in content.trajectory.attrs.items()}
     return environment.get_template("report.html.j2").render(
         spec=content.spec,
         status=content.status,
         state=STATES.get(content.status["state"], content.status["state"]),
-        overview=_data_uri(content.overview),
-        shown=tables.replica_name(root, content.shown),
+        overviews=[
+            (name, view.setting.label, view.shown_name, _data_uri(content.overviews[name]))
+            for name, view in zip(content.overviews, content.views, strict=False)
+        ],
+        comparison=_data_uri(content.overviews["settings"]) if "settings" in content.overviews else None,
+        settings=[setting.label for setting in found],
+        left_out=[setting.label for setting in found[len(content.views) :]],
         notes=content.notes,
-        stage_rows=tables.stage_rows(stages) if stages is not None else [],
-        stage_summary=tables.stage_summary(stages) if stages is not None else [],
-        timed=stages is not None and has_time(stages),
-        heads=stages.sizes["layer"] * stages.sizes["head"] if stages is not None else 1,
-        replicas=tables.replica_names(root),
+        stages=_stages(stages, names) if stages is not None else None,
         replica_count=root.sizes["replica"],
         analyses=[
             _analysis(name, analyzer, image, content.analysis[name])
@@ -82,6 +86,18 @@ def render_page(content: Content) -> str:
         provenance=tables.provenance(attrs, root["seed"].values),
         attrs=attrs,
     )
+
+
+def _stages(stages: xr.Dataset, names: Sequence[str]) -> dict[str, Any]:
+    """What the section on the stages shows."""
+    return {
+        "rows": tables.stage_rows(stages),
+        "summaries": tables.stage_summary(stages),
+        "coarse": tables.coarse_boundaries(stages),
+        "replicas": tables.replica_rows(stages, names),
+        "timed": has_time(stages),
+        "heads": stages.sizes["layer"] * stages.sizes["head"],
+    }
 
 
 def _analysis(name: str, analyzer: Analyzer, image: Image, result: xr.Dataset) -> dict[str, Any]:

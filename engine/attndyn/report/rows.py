@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,13 +11,7 @@ from matplotlib.image import AxesImage
 
 from attndyn.report import style
 from attndyn.report.snapshots import nearest
-
-
-class View(NamedTuple):
-    """Whose snapshots: the trajectory and the index of one replica of it."""
-
-    trajectory: xr.DataTree
-    replica: int
+from attndyn.report.views import View
 
 
 def recorded_steps(data: xr.Dataset, wanted: Sequence[int]) -> list[int]:
@@ -29,7 +22,7 @@ def recorded_steps(data: xr.Dataset, wanted: Sequence[int]) -> list[int]:
 
 def draw_cosine(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], view: View) -> AxesImage:
     """Cosine similarity between the embeddings of tokens, -1 to 1."""
-    matrices = data["embedding_cosine"].isel(replica=view.replica).sel(step=list(steps))
+    matrices = data["embedding_cosine"].isel(replica=view.shown).sel(step=list(steps))
     names = matrices[matrices.dims[-1]].values
     for ax, matrix in zip(axes, matrices, strict=True):
         image = style.heatmap(ax, matrix, names, names, (-1, 1), style.DIVERGING)
@@ -40,7 +33,7 @@ def draw_cosine(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], vi
 
 def draw_attention(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], view: View) -> AxesImage:
     """Attention from every query to every key, of the first layer and head."""
-    one = data["attention"].isel(replica=view.replica).sel(step=list(steps))
+    one = data["attention"].isel(replica=view.shown).sel(step=list(steps))
     title, maps = style.layer_heads(one, limit=1)[0]
     highest = float(maps.max())
     highest = highest if highest < 0.5 else 1.0  # also where all is NaN
@@ -55,7 +48,7 @@ def draw_attention(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int],
 
 def draw_pca(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], view: View) -> None:
     """Embeddings on the first two principal components, with the way each has come since the last panel."""
-    scores = data["scores"].isel(replica=view.replica).transpose("component", "token", "step")[:2]
+    scores = data["scores"].isel(replica=view.shown).transpose("component", "token", "step")[:2]
     colors = style.token_colors(view.trajectory, scores["token"].values.tolist())
     limits = _limits(scores)
     sizes = np.linspace(6, 2.5, len(colors))  # so that tokens in one place all show
@@ -68,7 +61,7 @@ def draw_pca(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], view:
         ax.axvline(0, **style.REFERENCE)
         ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], box_aspect=1)
         ax.spines[:].set(visible=True, color="0.6", linewidth=0.4)
-    shares = data["explained_variance_ratio"].isel(replica=view.replica).values
+    shares = data["explained_variance_ratio"].isel(replica=view.shown).values
     style.label_axes(axes[0], x=f"PC 1 ({shares[0]:.0%})", y=f"embedding\nPC 2 ({shares[1]:.0%})")
 
 

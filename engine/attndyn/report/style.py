@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -162,10 +162,22 @@ def shade_stages(ax: Axes, spans: Iterable[tuple[str, float, float]]) -> None:
     ax.set_xlim(low, high)
 
 
-def stage_handles(spans: Iterable[tuple[str, float, float]]) -> list[Patch]:
-    """One legend entry a stage, in the order of `spans`."""
+def stage_handles(spans: Iterable[tuple[str, float, float]], names: Mapping[str, str]) -> list[Patch]:
+    """One legend entry a stage, in the order of `spans`, under its name if it has one beside its label."""
     labels = dict.fromkeys(label for label, _, _ in spans)
-    return [Patch(facecolor=stage_color(label), alpha=0.3, label=label) for label in labels]
+    named = {label: shorten(names.get(label, label), 20) for label in labels}
+    return [Patch(facecolor=stage_color(label), alpha=0.3, label=name) for label, name in named.items()]
+
+
+def same_y(parts: Sequence[FigureBase]) -> None:
+    """The same vertical limits for the axes over training that stand in the same place of every part."""
+    axes = [step_axes(part) for part in parts]
+    if len({len(of_part) for of_part in axes}) > 1:
+        return
+    for alike in zip(*axes, strict=True):
+        limits = np.array([ax.get_ylim() for ax in alike])
+        for ax in alike:
+            ax.set_ylim(limits.min(), limits.max())
 
 
 def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", units: str = "1") -> None:
@@ -278,8 +290,9 @@ def _letters(label: str) -> int:
 
 
 def _axes(figure: FigureBase) -> list[Axes]:
-    # declared by Figure and SubFigure, and by what they have in common as something else
-    return cast(list[Axes], figure.axes)
+    # a figure knows the axes of its subfigures, a subfigure only its own
+    nested = [ax for part in figure.subfigs for ax in _axes(part)]
+    return list(dict.fromkeys([*cast(list[Axes], figure.axes), *nested]))
 
 
 def _has_time(data: xr.Dataset | xr.DataArray) -> bool:

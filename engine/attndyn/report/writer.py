@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import xarray as xr
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase, SubFigure
+from numpy.typing import NDArray
 
 from attndyn.analysis.analyzer import Analyzer
-from attndyn.analysis.timeline import stage_spans
 from attndyn.errors import RunError
 from attndyn.files import whole
 from attndyn.report import page, style
+from attndyn.report.compare import draw_comparison
 from attndyn.report.files import Image, new_figure, render
-from attndyn.report.overview import Spans, draw_overview, stage_legend
+from attndyn.report.overview import draw_overview, stage_legend
+from attndyn.report.views import View, views
 from attndyn.spec import Spec
 
 REPORT, FIGURES = "report.html", "figures"
-ANALYZER_HEIGHT = 5.0
+ANALYZER_HEIGHT, PART_HEIGHT = 5.0, 4.2
 
 
 class Reportable(Protocol):
@@ -54,7 +56,9 @@ def write_report(run: Reportable) -> Path:
     """Draw the figures of a run and write its page; the spec's analyzers are run if they were not.
 
     Writes `figures/overview` and `figures/<analyzer>`, each as `.svg` and `.png`, and `report.html` into the
-    run's directory. The same run gives the same figures, byte for byte, under the same libraries.
+    run's directory; for a run of several settings also `figures/overview-2` and so on, one for each of the
+    first six, and `figures/settings`, which compares them. The same run gives the same figures, byte for
+    byte, under the same libraries.
 
     Returns:
         The path of `report.html`.
@@ -63,25 +67,29 @@ def write_report(run: Reportable) -> Path:
         RunError: the run cannot be read, or its directory cannot be written.
     """
     analysis = _analysis(run)
-    spans = stage_spans(analysis["stages"]) if "stages" in analysis else []
+    lost = {entry["replica"] for entry in run.status.get("diverged", [])}
+    shown = views(run.trajectory, analysis, lost)
     with style.style():
-        shown = _shown_replica(run.status, run.trajectory.sizes["replica"])
-        figure, notes = draw_overview(run.trajectory, analysis, spans, shown)
-        overview = render(figure)
-        images = {name: render(_figure(run, name, result, spans)) for name, result in analysis.items()}
+        overviews = {_overview_name(number): draw_overview(view) for number, view in enumerate(shown)}
+        images = {name: render(figure) for name, (figure, _) in overviews.items()}
+        if len(shown) > 1:
+            images["settings"] = render(draw_comparison(shown))
+        figures = {
+            name: render(_figure(run.analyzer(name), name, analysis[name], shown, run)) for name in analysis
+        }
     content = page.Content(
         spec=run.spec,
         status=run.status,
         trajectory=run.trajectory,
         analysis=analysis,
-        overview=overview,
-        shown=shown,
-        notes=notes,
-        analyzers={name: (run.analyzer(name), image) for name, image in images.items()},
+        views=shown,
+        overviews=images,
+        notes=overviews[_overview_name(0)][1],
+        analyzers={name: (run.analyzer(name), image) for name, image in figures.items()},
     )
     path = run.directory / REPORT
     try:
-        _write_figures(run.directory / FIGURES, {"overview": overview, **images})
+        _write_figures(run.directory / FIGURES, {**images, **figures})
         with whole(path) as fresh:
             fresh.write_text(page.render_page(content), "utf-8")
     except OSError as error:
@@ -99,21 +107,38 @@ def _analysis(run: Reportable) -> dict[str, xr.Dataset]:
     return {name: found[name] for name in dict.fromkeys([*wanted, *found])}
 
 
-def _shown_replica(status: Mapping[str, Any], count: int) -> int:
-    """The first replica that did not diverge, or the first of all."""
-    lost = {entry["replica"] for entry in status.get("diverged", [])}
-    return next((number for number in range(count) if number not in lost), 0)
+def _overview_name(number: int) -> str:
+    return "overview" if number == 0 else f"overview-{number + 1}"
 
 
-def _figure(run: Reportable, name: str, result: xr.Dataset, spans: Spans) -> Figure:
-    figure = new_figure(ANALYZER_HEIGHT)
-    run.analyzer(name).draw(result, run.trajectory, figure)
-    axes = style.step_axes(figure)
-    if axes and spans and name != "stages":  # whose figure shows them already
-        for ax in axes:
-            style.shade_stages(ax, style.spans_on_axis(spans, result))
-        stage_legend(figure, spans)
+def _figure(
+    analyzer: Analyzer, name: str, result: xr.Dataset, shown: Sequence[View], run: Reportable
+) -> Figure:
+    """An analyzer's figure: all settings at once if it shows the whole run, else one part below the other."""
+    if analyzer.whole_run:
+        figure = new_figure(ANALYZER_HEIGHT)
+        analyzer.draw(result, run.trajectory, figure)
+        return figure
+    figure = new_figure(ANALYZER_HEIGHT if len(shown) == 1 else PART_HEIGHT * len(shown))
+    if len(shown) == 1:
+        _draw_part(analyzer, name, shown[0], figure)
+        return figure
+    parts = list(cast(NDArray[Any], figure.subfigures(len(shown), 1)))
+    for part, view in zip(parts, shown, strict=True):
+        part.suptitle(style.shorten(view.setting.label, 100), fontweight="bold", fontsize=8)
+        below_the_title = cast(SubFigure, part.subfigures())
+        _draw_part(analyzer, name, view, below_the_title)
+    style.same_y(parts)
     return figure
+
+
+def _draw_part(analyzer: Analyzer, name: str, view: View, figure: FigureBase) -> None:
+    analyzer.draw(view.analysis[name], view.trajectory, figure)
+    axes = style.step_axes(figure)
+    if axes and view.spans:
+        for ax in axes:
+            style.shade_stages(ax, style.spans_on_axis(view.spans, view.analysis[name]))
+        stage_legend(figure, view.spans, view.stage_names)
 
 
 def _write_figures(directory: Path, images: Mapping[str, Image]) -> None:
