@@ -122,3 +122,13 @@ def test_not_finite_records_leave_gaps(run):
     figure, notes = drawn(xr.DataTree.from_dict(lost), analysis)
     assert notes == []
     assert len(style.step_axes(figure)) == 4
+
+
+def test_principal_components_have_equal_scales(run):
+    figure, _ = drawn(run.trajectory, run.analyze(NAMES))
+    (labelled,) = [ax for ax in figure.axes if ax.get_xlabel().startswith("PC 1 (")]
+    assert np.diff(labelled.get_xlim()) == pytest.approx(np.diff(labelled.get_ylim()))
+    scores = run.analysis["pca"]["scores"].isel(replica=0)
+    for component, limits in enumerate((labelled.get_xlim(), labelled.get_ylim())):
+        of_component = scores.isel(component=component)
+        assert limits[0] < float(of_component.min()) <= float(of_component.max()) < limits[1]

@@ -170,8 +170,30 @@ def test_long_names_are_cut_and_dollars_are_text(ax: Axes) -> None:
     image = style.heatmap(ax, np.eye(3), ["a$b$", "c", "d"], ["a$b$", "c", "d"], (0, 1), style.SEQUENTIAL)
     ax.figure.draw_without_rendering()
     assert [text.get_text() for text in ax.get_yticklabels()] == [r"a\$b\$", "c", "d"]
-    assert list(ax.get_xticklabels()) == []
+    assert [text.get_rotation() for text in ax.get_xticklabels()] == [90] * 3
     assert image.get_clim() == (0, 1)
+
+
+@pytest.mark.parametrize(("count", "named"), [(3, 3), (12, 12), (13, 5), (40, 5)])
+def test_up_to_twelve_tokens_are_all_named(count: int, named: int) -> None:
+    figure = Figure(figsize=(7.2, 2))
+    names = list(range(count))
+    for ax in figure.subplots(1, 7):
+        style.heatmap(ax, np.eye(count), names, names, (0, 1), style.SEQUENTIAL)
+        assert len(ax.get_xticklabels()) == len(ax.get_yticklabels()) == named
+        assert ax.get_yticklabels()[-1].get_text() == str(max(ax.get_yticks()))
+
+
+def test_a_panel_has_a_legend_of_its_own() -> None:
+    figure = Figure(layout="constrained")
+    axes = figure.subplots(2, 1)
+    for number, ax in enumerate(axes):
+        ax.plot([0, 1], label=f"curve {number}")
+        style.panel_legend(ax)
+    figure.draw_without_rendering()
+    for number, ax in enumerate(axes):
+        assert [text.get_text() for text in ax.get_legend().texts] == [f"curve {number}"]
+        assert ax.get_legend().get_window_extent().y0 >= ax.bbox.y1  # above the curves
 
 
 @pytest.mark.parametrize(("layers", "heads", "count"), [(1, 1, 1), (1, 3, 3), (8, 8, 4)])

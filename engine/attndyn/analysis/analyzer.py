@@ -22,6 +22,7 @@ class Analyzer(ABC):
         title: a few words for the heading of its figure.
         whole_run: whether one figure is to show all settings of a run that varies values. The report
             otherwise draws one for each, giving `draw` the replicas of one setting only.
+        height: of its figure in inches, the width being that of a page.
     """
 
     name: ClassVar[str]
@@ -29,6 +30,7 @@ class Analyzer(ABC):
     Options: ClassVar[type[AnalyzerOptions]]
     requires: ClassVar[tuple[str, ...]] = ()
     whole_run: ClassVar[bool] = False
+    height: ClassVar[float] = 5.0
 
     def __init__(self, options: AnalyzerOptions):
         self.options = options

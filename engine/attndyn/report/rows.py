@@ -62,15 +62,14 @@ def draw_pca(axes: Sequence[Axes], data: xr.Dataset, steps: Sequence[int], view:
         ax.set(xlim=limits[0], ylim=limits[1], xticks=[], yticks=[], box_aspect=1)
         ax.spines[:].set(visible=True, color="0.6", linewidth=0.4)
     shares = data["explained_variance_ratio"].isel(replica=view.shown).values
-    style.label_axes(axes[0], x=f"PC 1 ({shares[0]:.0%})", y=f"embedding\nPC 2 ({shares[1]:.0%})")
+    style.label_axes(axes[0], x=f"PC 1 ({shares[0]:.1%})", y=f"embedding\nPC 2 ({shares[1]:.1%})")
 
 
 def _limits(scores: xr.DataArray) -> list[tuple[float, float]]:
-    """Limits of both axes that hold all finite scores (component, token, step) with a margin."""
-    limits = []
+    """Limits of both axes, equally long, around all finite scores (component, token, step)."""
+    ends = []
     for values in scores.values:
         finite = values[np.isfinite(values)]
-        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-        margin = 0.08 * (high - low) or 1.0
-        limits.append((float(low - margin), float(high + margin)))
-    return limits
+        ends.append((finite.min(), finite.max()) if len(finite) else (0.0, 0.0))
+    half = 0.58 * max(high - low for low, high in ends) or 1.0
+    return [(float((low + high) / 2 - half), float((low + high) / 2 + half)) for low, high in ends]

@@ -28,7 +28,9 @@ DIVERGING, SEQUENTIAL = "PuOr_r", "Blues"
 # inches that one entry of a legend takes beside its letters, and for each letter
 LEGEND_HANDLE, LEGEND_LETTER = 0.34, 0.055
 STEP_AXIS = "training step"
-MAX_CURVES, MAX_PANELS, MAX_NAMES = 6, 4, 5
+MAX_CURVES, MAX_PANELS = 6, 4
+MAX_NAMES, FEW_NAMES = 12, 5
+MIN_POINTS, LINE = 2.8, 1.35  # smallest print of names, and the height of a line beside that of its letters
 
 _WEIGHTS = {"W_0": 0, "W_1": 3, "W_Q": 2, "W_K": 4, "W_V": 5, "W_O": 1}
 _STAGES = {"condensation": 0, "collapse": 2, "plateau": 6, "focus": 1, "dilution": 3}
@@ -223,6 +225,17 @@ def legend(figure: FigureBase, heading: str = "") -> None:
     )
 
 
+def panel_legend(ax: Axes) -> None:
+    """A legend of one panel's own curves, above it so that it covers none."""
+    place: dict[str, Any] = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0, 1),
+        "borderpad": 0,
+        "borderaxespad": 0.3,
+    }
+    ax.legend(ncols=6, handlelength=1.6, columnspacing=1.2, **place)
+
+
 def heatmap(
     ax: Axes,
     matrix: ArrayLike,
@@ -231,14 +244,20 @@ def heatmap(
     limits: tuple[float, float],
     cmap: str,
 ) -> AxesImage:
-    """A matrix (row, column) as squares; some tokens are named, on the left and, if short, below."""
+    """A matrix (row, column) as squares; up to `MAX_NAMES` tokens are named on the left and below.
+
+    As many as fit where the axes are small, at equal distances; names below are upright if they are long.
+    """
     image = ax.imshow(np.asarray(matrix, float), vmin=limits[0], vmax=limits[1], cmap=cmap, aspect="equal")
-    for axis, names, longest in ((ax.yaxis, list(rows), None), (ax.xaxis, list(columns), 2)):
-        shown = range(0, len(names), 1 + (len(names) - 1) // MAX_NAMES)
-        if longest is not None and any(len(str(names[index])) > longest for index in shown):
-            shown = range(0)
-        axis.set_ticks(list(shown), [shorten(names[index], 7) for index in shown])
-    ax.tick_params(length=0, pad=1.5, labelsize=6)
+    for axis, names in ((ax.yaxis, list(rows)), (ax.xaxis, list(columns))):
+        points = 72 * _cell(ax) / max(len(names), 1) / LINE
+        every = 1 if points >= MIN_POINTS and len(names) <= MAX_NAMES else 1 + (len(names) - 1) // FEW_NAMES
+        shown = range(0, len(names), every)
+        upright = axis is ax.xaxis and any(len(str(names[index])) > 2 for index in shown)
+        axis.set_ticks(
+            list(shown), [shorten(names[index], 7) for index in shown], rotation=90 if upright else 0
+        )
+        axis.set_tick_params(length=0, pad=1.5, labelsize=min(6.0, points) if every == 1 else 6)
     ax.spines[:].set(visible=True, color="0.6", linewidth=0.4)
     return image
 
@@ -282,6 +301,13 @@ def panel_grid(figure: FigureBase, count: int, **options: Any) -> list[Axes]:
     for ax in axes[count:]:
         ax.remove()
     return axes[:count]
+
+
+def _cell(ax: Axes) -> float:
+    """About the width, in inches, of one of the panels that stand in a row with `ax`."""
+    grid = ax.get_subplotspec()
+    figure = cast(Figure, ax.figure)
+    return (figure.bbox.width / figure.dpi - 1.4) / (grid.get_gridspec().ncols if grid else 1)
 
 
 def _letters(label: str) -> int:

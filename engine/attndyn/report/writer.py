@@ -21,7 +21,7 @@ from attndyn.report.views import View, views
 from attndyn.spec import Spec
 
 REPORT, FIGURES = "report.html", "figures"
-ANALYZER_HEIGHT, PART_HEIGHT = 5.0, 4.2
+PART = 0.85  # height of one setting's part of a figure, that of a whole one being 1
 
 
 class Reportable(Protocol):
@@ -116,10 +116,10 @@ def _figure(
 ) -> Figure:
     """An analyzer's figure: all settings at once if it shows the whole run, else one part below the other."""
     if analyzer.whole_run:
-        figure = new_figure(ANALYZER_HEIGHT)
+        figure = new_figure(analyzer.height)
         analyzer.draw(result, run.trajectory, figure)
         return figure
-    figure = new_figure(ANALYZER_HEIGHT if len(shown) == 1 else PART_HEIGHT * len(shown))
+    figure = new_figure(analyzer.height * (1 if len(shown) == 1 else PART * len(shown)))
     if len(shown) == 1:
         _draw_part(analyzer, name, shown[0], figure)
         return figure

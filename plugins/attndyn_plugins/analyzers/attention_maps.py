@@ -12,6 +12,7 @@ from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import describe, frequencies, group, nearest_records, telling_records
+from attndyn.analysis.settings import replica_names, surviving
 from attndyn.registry import analyzer
 from attndyn.report import style
 from attndyn.spec.base import AnalyzerOptions
@@ -33,6 +34,7 @@ class AttentionMaps(Analyzer):
     options: AttentionMaps.Options
     requires = ("attention",)
     title = "Attention maps"
+    height = 4.6
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """Snapshots, and attention to the most frequent token k* = argmax π of the replica.
@@ -65,7 +67,7 @@ class AttentionMaps(Analyzer):
 
     def _snapshots(self, attention: xr.DataArray, focus: xr.DataArray) -> xr.DataArray:
         records = (
-            _telling(attention.isel(replica=0), focus.isel(replica=0), self.options.count)
+            _telling(attention, focus, self.options.count)
             if self.options.steps is None
             else nearest_records(attention["step"].values, self.options.steps)
         )
@@ -76,9 +78,11 @@ class AttentionMaps(Analyzer):
         )
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """Maps of the first replica and head above, and below the attention ratio of every query by head."""
+        """Maps above, of the first replica that did not diverge; below the attention ratio of every query."""
         parts = cast(list[SubFigure], figure.subfigures(2, 1, height_ratios=[1, 1.2]))
-        _draw_maps(parts[0], style.layer_heads(result["attention"].isel(replica=0), limit=1)[0])
+        replica = surviving(result["focus"])
+        _draw_maps(parts[0], style.layer_heads(result["attention"].isel(replica=replica), limit=1)[0])
+        parts[0].suptitle(style.shorten(replica_names(trajectory)[replica], 60), fontsize=7.5)
         token = _top_token(result)
         ratios = style.layer_heads(result["focus_ratio"], limit=2)
         colors = style.token_colors(trajectory, result["query"].values.tolist())
@@ -95,8 +99,8 @@ class AttentionMaps(Analyzer):
 
 
 def _telling(attention: xr.DataArray, focus: xr.DataArray, count: int) -> NDArray[np.intp]:
-    """Records along the way of the map, and the one where the focus, a small change, is at its peak."""
-    mean = focus.mean(["layer", "head", "query"], skipna=False).values
+    """Records along the way of all replicas' maps, and the one where the focus, a small change, peaks."""
+    mean = focus.mean([dim for dim in focus.dims if dim != "step"]).values
     peak = int(np.where(np.isfinite(mean), mean, -1).argmax())
     return np.unique([*telling_records(count - 1, attention), peak])
 

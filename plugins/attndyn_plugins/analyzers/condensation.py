@@ -28,7 +28,7 @@ UNIFORM = 1e-12
 
 @analyzer("condensation")
 class Condensation(Analyzer):
-    """σ₁²/Σσ² and stable rank of every weight; alignment of W_0 and W_1 with the predicted directions."""
+    """Energy share of every weight's leading direction, the inverse of its stable rank; where it points."""
 
     class Options(AnalyzerOptions):
         """No options of its own."""
@@ -58,7 +58,7 @@ class Condensation(Analyzer):
         return found
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """Energy share of every weight above, alignment with the predicted directions below."""
+        """Energy share of every weight above; below, how W_0 and W_1 align with the predicted directions."""
         share, alignment = figure.subplots(2, 1, sharex=True)
         for name in _names(result, "energy_share_"):
             for number, (_, curve) in enumerate(style.layer_heads(result[f"energy_share_{name}"])):
@@ -67,15 +67,15 @@ class Condensation(Analyzer):
                 style.line_with_band(share, x, curve, label=label, **style.weight_line(name))
         for name in _names(result, "alignment_"):
             curve = result[f"alignment_{name}"]
-            label = f"{style.math_label(name)} on ${curve.attrs['symbol']}$"
+            label = f"{style.math_label(name)} with ${curve.attrs['symbol']}$"
             x = style.step_axis(alignment, curve)
             style.line_with_band(alignment, x, curve, label=label, **style.weight_line(name))
         style.label_axes(share, y=r"$\sigma_1^2\,/\,\Sigma_k\sigma_k^2$")
         style.label_axes(alignment, y="|cos|")
         for ax in (share, alignment):
             ax.set_ylim(0, 1.04)
+            style.panel_legend(ax)
         share.set_xlabel("")
-        style.legend(figure)
 
 
 def _condensation(name: str, target: tuple[str, Array, str] | None, weight: xr.DataArray) -> xr.Dataset:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import describe, frequent_tokens, group, over_steps, telling_records
+from attndyn.analysis.settings import replica_names, surviving
 from attndyn.registry import analyzer
 from attndyn.report import style
 from attndyn.spec.base import AnalyzerOptions
@@ -32,6 +33,7 @@ class Cosine(Analyzer):
     options: Cosine.Options
     requires = ("parameters",)
     title = "Cosine similarity of tokens"
+    height = 3.8
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """Cosines among the most frequent tokens, most frequent first, dimensionless.
@@ -49,8 +51,10 @@ class Cosine(Analyzer):
         return found
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """Matrices of the first replica at a few telling steps, W_0 above and W_1 below."""
-        first = result.isel(replica=0)
+        """Matrices at a few steps, W_0 above, W_1 below; of the first replica that did not diverge."""
+        replica = surviving(result["embedding_cosine"])
+        first = result.isel(replica=replica)
+        figure.suptitle(style.shorten(replica_names(trajectory)[replica], 60), fontsize=7.5)
         embedding, output = first["embedding_cosine"], first["output_cosine"]
         records = telling_records(SNAPSHOTS, embedding, output)
         axes = figure.subplots(2, len(records), squeeze=False)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import describe, frequent_tokens, group
+from attndyn.analysis.settings import replica_names, surviving
 from attndyn.analysis.spectra import Array
 from attndyn.registry import analyzer
 from attndyn.report import style
@@ -63,8 +64,9 @@ class PCA(Analyzer):
         )
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """Paths of the tokens of the first replica on the first two components; a dot where each ends."""
-        first = result.isel(replica=0)
+        """Paths of the tokens of one replica, the first that did not diverge; a dot where each ends."""
+        replica = surviving(result["scores"])
+        first = result.isel(replica=replica)
         scores, ratio = first["scores"], first["explained_variance_ratio"].values
         ax = figure.subplots()
         ax.axhline(0, **style.REFERENCE)
@@ -74,7 +76,9 @@ class PCA(Analyzer):
             ax.plot(x, y, color=color, marker=".", markersize=2.5, linewidth=0.9, label=style.shorten(token))
             ends = np.flatnonzero(np.isfinite(x))[-1:]
             ax.plot(x[ends], y[ends], color=color, marker="o", markersize=5, markeredgecolor="white")
-        style.label_axes(ax, x=f"PC 1 ({ratio[0]:.0%})", y=f"PC 2 ({ratio[1]:.0%})")
+        ax.set_aspect("equal", adjustable="datalim")
+        style.label_axes(ax, title=style.shorten(replica_names(trajectory)[replica], 60))
+        style.label_axes(ax, x=f"PC 1 ({ratio[0]:.1%})", y=f"PC 2 ({ratio[1]:.1%})")
         style.legend(figure)
 
 

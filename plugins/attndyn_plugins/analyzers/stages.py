@@ -20,7 +20,7 @@ from attndyn.analysis.timeline import replica_spans, stage_names
 from attndyn.registry import analyzer
 from attndyn.report import style
 
-MAX_REPLICAS, MAX_SETTINGS = 18, 6
+MAX_REPLICAS, MAX_SETTINGS, MIN_ROWS = 18, 6, 4
 BANDS = 1.6  # height of the bands of one setting, that of a replica being 1
 
 
@@ -75,7 +75,7 @@ class Stages(Analyzer):
                 _draw_bands(ax, result.isel(setting=number), top - 0.35)
                 top += BANDS
         ax.set_yticks([at for at, _ in ticks], [name for _, name in ticks])
-        ax.set_ylim(top - 0.4, -0.6)
+        ax.set_ylim(max(top, MIN_ROWS) - 0.4, -0.6)
         if len(x) > 1:
             ax.set_xlim(x[0], x[-1])
         several = result.sizes["layer"] * result.sizes["head"] > 1

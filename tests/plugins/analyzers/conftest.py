@@ -117,6 +117,7 @@ def texts(figure: Figure) -> list[Text]:
     """All texts that are drawn, of axes, ticks and legends."""
     found = [text for part in [figure, *figure.subfigs] for legend in part.legends for text in legend.texts]
     for ax in figure.axes:
+        found += ax.get_legend().texts if ax.get_legend() else []
         found += [ax.title, ax._left_title, ax._right_title, *ax.texts, *_axis_texts(ax)]
     return [text for text in found if text.get_visible() and text.get_text().strip()]
 

@@ -78,3 +78,21 @@ def test_draw_one_head(trajectory, draw_analyzer, words) -> None:
     one = trajectory.isel(head=[0], replica=[0])
     shown = words(draw_analyzer("attention_maps", one))
     assert {"attention to y over its frequency", "query", "x", "y", "z", "step 0", "90"} <= set(shown)
+
+
+def test_a_replica_that_survived_is_drawn(make_trajectory, attention, draw_analyzer) -> None:
+    attention[0, 2:] = np.nan
+    figure = draw_analyzer("attention_maps", make_trajectory(PI, {"attention": attention}, range(5)))
+    assert figure.subfigs[0].get_suptitle() == "replica 1, pi 2"
+    assert np.isfinite(figure.subfigs[0].axes[3].images[0].get_array()).all()
+
+
+def test_snapshots_follow_all_replicas(make_trajectory, run_analyzer) -> None:
+    """The first replica changes early, the second late: there are snapshots of both changes."""
+    records = np.arange(41)
+    given = np.stack([1 / (1 + np.exp(-2.0 * (records - middle))) for middle in (8, 32)])
+    maps = np.stack([1 - given, given], axis=-1)[:, :, None, None, None, :].repeat(2, axis=4)
+    trajectory = make_trajectory([0.4, 0.6], {"attention": maps}, records)
+    chosen = run_analyzer("attention_maps", trajectory, count=6)["snapshot"].values
+    assert ((chosen > 5) & (chosen < 12)).any()
+    assert ((chosen > 28) & (chosen < 36)).any()

@@ -67,4 +67,19 @@ def test_single_precision_and_diverged_records(make_trajectory, run_analyzer) ->
 
 def test_draw(rich_trajectory, draw_analyzer, words) -> None:
     shown = words(draw_analyzer("condensation", rich_trajectory))
-    assert {"$W_{0}$", "$W_{Q}$", "$W_{O}$", r"$W_{1}$ on $\pi - 1/d$", "step", "|cos|"} <= set(shown)
+    assert {
+        "$W_{0}$",
+        "$W_{Q}$",
+        "$W_{O}$",
+        r"$W_{1}$ with $\pi - 1/d$",
+        "step",
+        "|cos|",
+    } <= set(shown)
+
+
+def test_every_panel_names_its_own_curves(rich_trajectory, draw_analyzer) -> None:
+    figure = draw_analyzer("condensation", rich_trajectory)
+    share, alignment = ([text.get_text() for text in ax.get_legend().texts] for ax in figure.axes)
+    assert share == ["$W_{0}$", "$W_{1}$", "$W_{Q}$", "$W_{K}$", "$W_{O}$"]
+    assert alignment == [r"$W_{0}$ with $\pi$", r"$W_{1}$ with $\pi - 1/d$"]
+    assert not figure.legends

@@ -49,3 +49,12 @@ def test_draw(rich_trajectory, draw_analyzer, words) -> None:
 
 def test_draw_after_divergence(trajectory, draw_analyzer, words) -> None:
     assert {"x", "y", "z", "step 0", "4"} <= set(words(draw_analyzer("cosine", trajectory)))
+
+
+def test_a_replica_that_survived_is_drawn(make_trajectory, draw_analyzer, words) -> None:
+    W_0 = np.tile(np.eye(3, 4), (2, 2, 1, 1))
+    W_0[0, 1] = np.nan
+    given = make_trajectory(PI, {"W_0": W_0, "W_1": W_0.swapaxes(-1, -2)}, [0, 4])
+    figure = draw_analyzer("cosine", given)
+    assert figure.get_suptitle() == "replica 1"
+    assert np.isfinite(figure.axes[1].images[0].get_array()).all()

@@ -101,3 +101,15 @@ def test_sizes_whose_squares_are_beyond_float64(pca, planar, size) -> None:
     np.testing.assert_allclose(scaled["mean"], found["mean"] * size, rtol=1e-12)
     ours, theirs = (each["scores"].sel(component=1) for each in (found, scaled))
     np.testing.assert_allclose(theirs / size, ours, atol=1e-12)
+
+
+def test_one_replica_that_survived_is_drawn_at_equal_scales(
+    planar, make_trajectory, draw_analyzer, words
+) -> None:
+    planar[0, 3:] = np.nan
+    figure = draw_analyzer("pca", make_trajectory(PI, {"W_0": planar}, np.arange(8)))
+    assert "replica 1" in words(figure)
+    (ax,) = figure.axes
+    width, height = np.diff(ax.get_xlim())[0] / ax.bbox.width, np.diff(ax.get_ylim())[0] / ax.bbox.height
+    assert width == pytest.approx(height)
+    assert {"PC 1 (90.0%)", "PC 2 (10.0%)"} <= set(words(figure))
