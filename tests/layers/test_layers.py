@@ -74,22 +74,6 @@ def test_attention_over_tokens(rng, backend, queries):
     check(forward, backward, {"table": table}, rng)
 
 
-def test_attention_over_positions(rng, backend):
-    queries, keys = rng.normal(size=(R, B, Q, H)), rng.normal(size=(R, B, K, H))
-    weights = log_weights(rng, (R, K, B))
-
-    def forward():
-        return attention.over_positions(backend, queries, keys, weights, 0.3)
-
-    def backward(d):
-        both = attention.over_positions_backward(backend, d, forward(), queries, keys, 0.3)
-        return dict(zip(("queries", "keys"), both, strict=True))
-
-    assert forward().shape == (R, B, Q, K)
-    np.testing.assert_allclose(forward().sum(axis=3), 1.0, rtol=1e-14)
-    check(forward, backward, {"queries": queries, "keys": keys}, rng)
-
-
 @pytest.mark.parametrize("targets", ["tokens", "distributions", "shared distributions"])
 @pytest.mark.parametrize("weights", ["equal", "each its own"])
 def test_cross_entropy(rng, backend, targets, weights):

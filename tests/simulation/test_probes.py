@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from attndyn.data.contexts import population
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import State
 
@@ -15,7 +16,8 @@ def measure(spec, probe):
 
 
 def whole_map(simulation):
-    return simulation.architecture.attention(simulation.parameters, np.log(simulation.data.pi))
+    limit = population(simulation.data.pi, simulation.data.transition)
+    return simulation.architecture.attention(simulation.parameters, limit)[:, :, 0]
 
 
 @pytest.mark.parametrize("probe", ["loss", "attention", "parameters", "gradients"])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attndyn.errors import BackendError, SpecError
+from attndyn.registry import names
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import cadence
 from attndyn.spec.base import ProbeOptions
@@ -133,6 +134,16 @@ def test_going_on_with_the_flow(small):
     stopped, first = run(spec, lambda: next(looks))
     _, second = run(spec, restore=stopped.checkpoint())
     assert equal(first.records | second.records, run(spec)[1].records)
+
+
+@pytest.mark.parametrize("architecture", names("architecture"))
+def test_an_integrator_sees_the_gradient_in_the_order_of_the_parameters(small, architecture):
+    """Whatever the order in which an architecture returns it."""
+    simulation = Simulation(small("data.regime=population", f"model.architecture={architecture}"), "numpy")
+    simulation.evaluate(0)
+    for replica, parameters in enumerate(simulation.parameters.flat):
+        found = simulation._replica_gradient(replica, parameters)
+        np.testing.assert_allclose(found, simulation.gradients.flat[replica], rtol=1e-12, atol=1e-15)
 
 
 def test_a_replica_that_an_integrator_cannot_start_from(small):

@@ -7,11 +7,14 @@ arguments and values. Axis names: R replica, K key, V next token, S site (a quer
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
+U = TypeVar("U")
 Array = Any  # np.ndarray or cupy.ndarray; the two share no base class
 
 
@@ -26,6 +29,9 @@ class Backend:
     name = "reference"
     #: steps between looks at the loss for divergence: each look waits for the device
     check_every = 1
+
+    #: a batch whose temporaries are larger is computed in parts of about so many bytes; None: always whole
+    part_bytes: int | None = None
 
     def __init__(self, xp: ModuleType, dtype: str = "float64"):
         self.xp = xp
@@ -45,6 +51,12 @@ class Backend:
     def zeros(self, shape: tuple[int, ...]) -> Array:
         """Zeros in the backend's precision."""
         return self.xp.zeros(shape, dtype=self.dtype)
+
+    # -- work in parts ------------------------------------------------------------------------------------
+
+    def map(self, function: Callable[[T], U], items: Sequence[T]) -> Iterator[U]:
+        """`function` of every item, in order; a backend may compute several at once."""
+        return map(function, items)
 
     # -- attention ----------------------------------------------------------------------------------------
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from attndyn.backend.base import T, U
 from attndyn.backend.lookup import ONE_HOT_LIMIT, OneHotLookup, one_hot
 
 
@@ -11,14 +17,25 @@ class NumpyBackend(OneHotLookup):
     """Arrays in main memory."""
 
     name = "numpy"
+    part_bytes = 2**21
 
-    def __init__(self, dtype: str = "float64"):
+    def __init__(self, dtype: str = "float64", threads: int | None = None):
         super().__init__(np, dtype)
+        self._blas = ThreadpoolController().select(user_api="blas")
+        self.threads = threads or max((b["num_threads"] for b in self._blas.info()), default=1)
         _keep_freed_memory()
+
+    def map(self, function: Callable[[T], U], items: Sequence[T]) -> Iterator[U]:
+        """See `Backend.map`: on as many threads as the BLAS would use, with one of its own for each."""
+        with self._blas.limit(limits=1), ThreadPoolExecutor(self.threads) as pool:
+            contexts = [copy_context() for _ in items]
+            yield from pool.map(lambda context, item: context.run(function, item), contexts, items)
 
     def weighted_softmax(self, scores: np.ndarray, log_weights: np.ndarray, axis: int) -> np.ndarray:
         """See `Backend.weighted_softmax`."""
         result = scores + log_weights
+        if axis == result.ndim - 1 and axis > 0:
+            return _softmax_of_rows(result, scores, log_weights)
         result -= result.max(axis=axis, keepdims=True)
         np.exp(result, out=result)
         result /= result.sum(axis=axis, keepdims=True)
@@ -28,9 +45,12 @@ class NumpyBackend(OneHotLookup):
         self, probabilities: np.ndarray, d_probabilities: np.ndarray, axis: int
     ) -> np.ndarray:
         """See `Backend.softmax_backward`."""
-        result = probabilities * d_probabilities
-        mean = result.sum(axis=axis, keepdims=True)
-        np.subtract(d_probabilities, mean, out=result)
+        if axis == probabilities.ndim - 1:
+            result = d_probabilities - np.vecdot(probabilities, d_probabilities)[..., None]
+        else:
+            result = probabilities * d_probabilities
+            mean = result.sum(axis=axis, keepdims=True)
+            np.subtract(d_probabilities, mean, out=result)
         result *= probabilities
         return result
 
@@ -79,6 +99,28 @@ class NumpyBackend(OneHotLookup):
         np.divide(first, scratch, out=scratch)
         scratch *= rate * root / correction1
         parameters -= scratch
+
+
+def _softmax_of_rows(exponents: np.ndarray, scores: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
+    """Softmax of `exponents`, the sum of the two others, over the last axis; in place.
+
+    NumPy is slow to reduce many short rows. The exponents of a map (the last two axes) are shifted by their
+    common maximum, and sums are products with ones. A row far below the maximum loses digits, and is done
+    again by itself.
+    """
+    exponents -= exponents.max(axis=(-2, -1), keepdims=True)
+    result = np.exp(exponents, out=exponents)
+    total = result @ np.ones((result.shape[-1], 1), result.dtype)
+    faint = total[..., 0] < np.sqrt(np.finfo(result.dtype).tiny)
+    total[faint] = 1.0
+    result /= total
+    if faint.any():
+        rows = (
+            np.broadcast_to(scores, result.shape)[faint] + np.broadcast_to(log_weights, result.shape)[faint]
+        )
+        rows = np.exp(rows - rows.max(axis=-1, keepdims=True))
+        result[faint] = rows / rows.sum(axis=-1, keepdims=True)
+    return result
 
 
 def _keep_freed_memory() -> None:

@@ -48,6 +48,16 @@ class Contexts:
         """The contexts of one replica, with a replica axis of length 1."""
         return self._map(lambda array: array[replica : replica + 1])
 
+    @property
+    def n_contexts(self) -> int:
+        """How many contexts there are, B."""
+        arrays = (self.query, self.keys, self.log_weights)
+        return max(array.shape[-1] for array in arrays if array is not None)
+
+    def part(self, replicas: slice, contexts: slice) -> Contexts:
+        """Some of the contexts of some replicas; what is the same for all contexts stays as it is."""
+        return self._map(lambda array: array[replicas, ..., contexts if array.shape[-1] > 1 else slice(None)])
+
     def _map(self, function: Callable[[Array], Array]) -> Contexts:
         fields = ("query", "keys", "log_weights", "targets", "sample_weights")
         arrays = {f: getattr(self, f) for f in fields}

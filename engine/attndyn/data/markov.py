@@ -17,7 +17,10 @@ from attndyn.data.transition import Sticky as StickyOptions
 
 @registry.data("markov")
 class MarkovData(DataSource):
-    """See `DataSource`. A replica's contexts depend on its seed, its data options and the step only."""
+    """Contexts from a first-order Markov chain in its stationary state; see `DataSource`.
+
+    A replica's contexts depend on its seed, its data options and the step only.
+    """
 
     Options = MarkovOptions
 

@@ -20,15 +20,17 @@ class Architecture(ABC):
     Args:
         options: the spec's model section.
         d_vocab: number of tokens.
+        n_ctx: number of positions in a context.
         backend: where the arrays live.
     """
 
     name: ClassVar[str]
     Options: ClassVar[type[ModelOptions]]
 
-    def __init__(self, options: ModelOptions, d_vocab: int, backend: Backend):
+    def __init__(self, options: ModelOptions, d_vocab: int, n_ctx: int, backend: Backend):
         self.options = options
         self.d_vocab = d_vocab
+        self.n_ctx = n_ctx
         self.backend = backend
 
     @property
@@ -36,10 +38,9 @@ class Architecture(ABC):
     def parameters(self) -> tuple[Parameter, ...]:
         """Declarations of all parameters, in the order in which they are stored."""
 
-    @property
     @abstractmethod
-    def representations(self) -> tuple[str, ...]:
-        """Representations of a context that are exact for this architecture."""
+    def representations(self, loss_positions: str) -> tuple[str, ...]:
+        """Representations of a context that are exact for this architecture, the loss at `last` or `all`."""
 
     @abstractmethod
     def cost(self, representation: str, n_ctx: int, n_contexts: int, n_queries: int) -> float:
@@ -52,10 +53,9 @@ class Architecture(ABC):
         """The loss `(R,)` in nats and its gradient for every parameter, `(R, *shape)`."""
 
     @abstractmethod
-    def attention(self, parameters: Mapping[str, Array], log_weights: Array) -> Array:
-        """Attention map from query token to key token, `(R, layer, head, query, key)`; rows sum to 1.
+    def attention(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
+        """Attention from site to site, `(R, layer, B, head, query, key)`; rows sum to 1.
 
-        Args:
-            parameters: those of all replicas.
-            log_weights: log-weight of every token as a key, `(R, d_vocab)`.
+        Sites are the contexts' keys, places or tokens in order; every site is a query, whatever the
+        contexts' queries are.
         """

@@ -6,11 +6,13 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 import numpy as np
 
 from attndyn.backend import Array, Backend
 from attndyn.data import philox
+from attndyn.spec.base import Identity, ModelOptions, Zero
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Parameter:
         shape: sizes of those axes.
         symbol: the paper's symbol, in LaTeX.
         long_name: what it is, in a few words.
+        init: `normal` numbers of the spec's scale, or the same entry everywhere: `zero` or `one`.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Parameter:
     shape: tuple[int, ...]
     symbol: str
     long_name: str
+    init: Literal["normal", "zero", "one"] = "normal"
 
     @property
     def size(self) -> int:
@@ -68,20 +72,31 @@ class Parameters(Mapping[str, Array]):
 
 
 def initial(
-    declared: Sequence[Parameter], scales: Sequence[float], seeds: Sequence[int], backend: Backend
+    declared: Sequence[Parameter], models: Sequence[ModelOptions], seeds: Sequence[int], backend: Backend
 ) -> Parameters:
-    """Independent normals of standard deviation `scales[r]` for every replica.
+    """The parameters at step 0, as each replica's model section has them.
 
-    A parameter's numbers depend on the seed and its name only, so that adding a parameter changes no other,
-    and replicas of one seed start in the same direction whatever their scale.
+    A parameter's random numbers depend on the seed and its name only, so that adding a parameter changes no
+    other, and replicas of one seed start in the same direction whatever their scale.
     """
     rows = [
-        np.concatenate(
-            [
-                scale * philox.normals(seed, philox.Purpose.INIT, zlib.crc32(p.name.encode()), (p.size,))
-                for p in declared
-            ]
-        )
-        for scale, seed in zip(scales, seeds, strict=True)
+        np.concatenate([_entries(p, model, seed) for p in declared])
+        for model, seed in zip(models, seeds, strict=True)
     ]
     return Parameters(declared, backend.asarray(np.stack(rows)))
+
+
+def _entries(parameter: Parameter, model: ModelOptions, seed: int) -> np.ndarray:
+    """One replica's entries of a parameter, `(size,)`: of its own init if it has one."""
+    init = model.init.parameters.get(parameter.name)
+    if isinstance(init, Identity):
+        rows, columns = parameter.shape[-2:]
+        matrix = init.scale * np.eye(rows, columns)
+        return np.broadcast_to(matrix, parameter.shape).ravel()
+    if isinstance(init, Zero) or (init is None and parameter.init == "zero"):
+        return np.zeros(parameter.size)
+    if init is None and parameter.init == "one":
+        return np.ones(parameter.size)
+    part = zlib.crc32(parameter.name.encode())
+    scale = (init or model.init).scale(model.d_model)
+    return scale * philox.normals(seed, philox.Purpose.INIT, part, (parameter.size,))

@@ -15,7 +15,9 @@ def choose(spec: Spec, data: DataSource, architecture: Architecture) -> str:
     Raises:
         SpecError: the forced one is not exact for this data and architecture, or none is.
     """
-    exact = [r for r in data.representations if r in architecture.representations]
+    exact = [
+        r for r in data.representations if r in architecture.representations(spec.training.loss_positions)
+    ]
     wanted: str = spec.representation
     if wanted != "auto" and wanted not in exact:
         allowed = f"exact here: {', '.join(exact)}" if exact else "none is exact here"

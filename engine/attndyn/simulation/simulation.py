@@ -12,13 +12,17 @@ from attndyn import registry
 from attndyn.backend import Array, Backend, get_backend
 from attndyn.data.contexts import Contexts
 from attndyn.data.source import DataSource
+from attndyn.errors import Problem, SpecError
 from attndyn.layers import parameters as parameters_
 from attndyn.layers.architecture import Architecture
+from attndyn.layers.parameters import Parameter
 from attndyn.optim.optimizer import Optimizer
+from attndyn.registry import nearest
 from attndyn.simulation.probe import Probe, State, cadence
 from attndyn.simulation.representation import choose
 from attndyn.simulation.sink import Sink
 from attndyn.spec import Spec
+from attndyn.spec.base import Identity
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,11 @@ class Simulation:
         data_class = registry.get("data", spec.data.kind)
         self.data: DataSource = data_class([s.data for s in specs], seeds, spec.training.loss_positions)
         architecture_class = registry.get("architecture", spec.model.architecture)
-        self.architecture: Architecture = architecture_class(spec.model, len(self.data.tokens), self.backend)
+        self.architecture: Architecture = architecture_class(
+            spec.model, len(self.data.tokens), spec.data.n_ctx, self.backend
+        )
         self.representation = choose(spec, self.data, self.architecture)
-        scales = [s.model.init.scale(s.model.d_model) for s in specs]
-        self.parameters = parameters_.initial(self.architecture.parameters, scales, seeds, self.backend)
+        self.parameters = parameters_.initial(self._declared(), [s.model for s in specs], seeds, self.backend)
         self.gradients = self.parameters.with_flat(self.backend.zeros(self.parameters.flat.shape))
         optimizer_class = registry.get("optimizer", spec.optimizer.kind)
         self.optimizer: Optimizer = optimizer_class(
@@ -74,6 +79,23 @@ class Simulation:
         )
         self.step = 0
         self.diverged_at = np.full(len(seeds), -1)
+
+    def _declared(self) -> tuple[Parameter, ...]:
+        """The architecture's parameters, once those that the spec names are known to be among them."""
+        declared = self.architecture.parameters
+        shapes = {p.name: p.shape for p in declared}
+        problems = []
+        for name, init in self.spec.model.init.parameters.items():
+            path = f"model.init.parameters.{name}"
+            if name not in shapes:
+                problems.append(
+                    Problem(self.spec.name, path, f"no such parameter; {nearest(name, list(shapes))}")
+                )
+            elif isinstance(init, Identity) and len(shapes[name]) < 2:
+                problems.append(Problem(self.spec.name, path, "has one axis only; it has no diagonal"))
+        if problems:
+            raise SpecError(problems)
+        return declared
 
     @property
     def steps(self) -> int:
@@ -166,7 +188,9 @@ class Simulation:
         flat = self.backend.asarray(parameters[None])
         one = self.parameters.with_flat(flat)
         _, gradients = self.architecture.loss_and_gradients(one, self._replica_population[replica])
-        return self.backend.to_host(self.backend.xp.concatenate([g.reshape(-1) for g in gradients.values()]))
+        # in the order of the flat parameters, whatever the architecture's
+        flat_gradient = self.backend.xp.concatenate([gradients[name].reshape(-1) for name in one])
+        return self.backend.to_host(flat_gradient)
 
     @cached_property
     def _population(self) -> Contexts:

@@ -80,7 +80,7 @@ class DataOptions(Section):
         return None
 
 
-class NormalInit(Section):
+class Normal(Section):
     """Independent normals of standard deviation `std`, or `d_model ** width_power`; ε = 1/m² by default."""
 
     kind: Literal["normal"] = Field(default="normal", description="distribution of the initial parameters")
@@ -99,6 +99,27 @@ class NormalInit(Section):
         if self.std is not None:
             return self.std
         return float(d_model) ** (-2.0 if self.width_power is None else self.width_power)
+
+
+class Zero(Section):
+    """All entries 0."""
+
+    kind: Literal["zero"] = Field(description="all entries 0")
+
+
+class Identity(Section):
+    """`scale` on the diagonal of every matrix of the parameter, 0 elsewhere."""
+
+    kind: Literal["identity"] = Field(description="a diagonal of equal entries")
+    scale: Annotated[float, Varies()] = Field(default=1.0, description="the entries of the diagonal")
+
+
+class NormalInit(Normal):
+    """Normals for all parameters but those that have something else of their own."""
+
+    parameters: dict[str, Annotated[Normal | Zero | Identity, Field(discriminator="kind")]] = Field(
+        default={}, description="parameters, by name, that begin otherwise"
+    )
 
 
 class ModelOptions(Section):

@@ -153,6 +153,10 @@ def _paths_that_vary(section: Section, prefix: str) -> Iterator[str]:
             yield prefix + name
         if isinstance(value, Section):
             yield from _paths_that_vary(value, f"{prefix}{name}.")
+        elif isinstance(value, dict):
+            for key, entry in value.items():
+                if isinstance(entry, Section):
+                    yield from _paths_that_vary(entry, f"{prefix}{name}.{key}.")
 
 
 def _exists(spec: Spec, path: str) -> bool:
@@ -177,4 +181,8 @@ def _put(values: dict[str, Any], steps: list[str], value: Any) -> None:
 
 
 def _value(spec: Spec, path: str) -> Any:
-    return functools.reduce(getattr, path.split("."), spec)
+    return functools.reduce(_step, path.split("."), spec)
+
+
+def _step(value: Any, name: str) -> Any:
+    return value[name] if isinstance(value, dict) else getattr(value, name)

@@ -91,7 +91,7 @@ def test_population_as_contexts_of_exact_proportions():
     rng = np.random.default_rng(0)
     pi = counts / 10
     backend = NumpyBackend()
-    model = PureAttention(PureAttention.Options(d_model=4), 3, backend)
+    model = PureAttention(PureAttention.Options(d_model=4), 3, 10, backend)
     flat = rng.normal(size=(1, sum(p.size for p in model.parameters)))
     parameters = Parameters(model.parameters, flat)
     # one context a pair (query, next), weighted by how often the pair comes
@@ -133,15 +133,15 @@ def test_counts_converge_to_population(small):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_attention_map(small, dtype):
     simulation = Simulation(small(f"training.dtype={dtype}"), "numpy")
-    log_pi = simulation.backend.asarray(np.log(simulation.data.pi))
-    a = simulation.architecture.attention(simulation.parameters, log_pi)
-    assert a.shape == (3, 1, 1, 4, 4)
+    limit = population(simulation.data.pi, simulation.data.transition).on(simulation.backend)
+    a = simulation.architecture.attention(simulation.parameters, limit)
+    assert a.shape == (3, 1, 1, 1, 4, 4)
     assert a.dtype == dtype
     w = {k: v[1] for k, v in simulation.parameters.items()}
     scores = w["W_0"] @ w["W_Q"][0, 0] @ (w["W_0"] @ w["W_K"][0, 0]).T / np.sqrt(5)
     expected = simulation.data.pi[1] * np.exp(scores)
     expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(a[1, 0, 0], expected, rtol=1e-12 if dtype == "float64" else 1e-5)
+    np.testing.assert_allclose(a[1, 0, 0, 0], expected, rtol=1e-12 if dtype == "float64" else 1e-5)
 
 
 def test_reference_backend_gives_the_same(small):

@@ -9,6 +9,7 @@ from attndyn import registry
 from attndyn.backend import Array
 from attndyn.simulation.probe import Declaration, Probe, State, Variable
 from attndyn.simulation.simulation import Simulation
+from attndyn.simulation.token_map import token_map
 from attndyn.spec.base import ProbeOptions
 
 REST = "<rest>"
@@ -33,7 +34,7 @@ class AttentionProbe(Probe):
     def __init__(self, options: AttentionOptions, simulation: Simulation):
         super().__init__(options, simulation)
         backend, data = simulation.backend, simulation.data
-        self._log_pi = backend.asarray(np.log(data.pi))
+        self._map = token_map(simulation)
         self._shown = _shown(options, data.tokens, data.pi.mean(axis=0))
         self._rest = np.setdiff1d(np.arange(len(data.tokens)), self._shown)
         self._shown_on_device, self._rest_on_device = (
@@ -44,8 +45,7 @@ class AttentionProbe(Probe):
 
     def declare(self) -> Declaration:
         """See `Probe.declare`."""
-        architecture = self.simulation.architecture
-        n_layers, n_heads = architecture.attention(self.simulation.parameters, self._log_pi).shape[1:3]
+        n_layers, n_heads = self._map(self.simulation.parameters).shape[1:3]
         labels = [self.simulation.data.tokens[t] for t in self._shown] + ([REST] if len(self._rest) else [])
         n = len(labels)
         return Declaration(
@@ -70,7 +70,7 @@ class AttentionProbe(Probe):
     def measure(self, state: State) -> dict[str, Array]:
         """See `Probe.measure`."""
         xp = self.simulation.backend.xp
-        a = self.simulation.architecture.attention(state.parameters, self._log_pi)
+        a = self._map(state.parameters)
         entropy = -xp.sum(a * xp.log(xp.where(a > 0, a, 1)), axis=-1)
         return {
             "attention": self._condense(self._condense(a, 3, mean=True), 4),
