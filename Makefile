@@ -59,7 +59,7 @@ lock:
 	build/lock/bin/python -m pip install --quiet '.[dev]'
 	@{ echo '# Exact versions of everything that attndyn[dev] needs; renew with: make lock'; \
 	build/lock/bin/python -m pip freeze --exclude attndyn | \
-	sed -E "s/^(cupy-cuda12x|cuda-pathfinder)==.*/&; platform_system != 'Darwin'/"; } > build/lock.txt
+	sed -E "s/^(cupy-cuda12x|cuda-pathfinder)==.*/&; platform_system != 'Darwin'/; s/^(torch==[^+]*)\+.*/\1/"; } > build/lock.txt
 	mv build/lock.txt requirements.lock
 	rm -rf build/lock
 

@@ -139,7 +139,8 @@ class Run:
     @property
     def _stamp(self) -> dict[str, Any]:
         """What analyses were made by and of: others than these are out of date."""
-        return {"attndyn_version": __version__, "step": self.status["step"]}
+        plugins = json.dumps(registry.digests(self.spec.plugins))
+        return {"attndyn_version": __version__, "plugins": plugins, "step": self.status["step"]}
 
     def close(self) -> None:
         """Close the trajectory's file."""
@@ -256,8 +257,21 @@ def _resumed(spec: Spec, simulation: Simulation, directory: Path) -> Path:
         raise RunError(f"{directory}: is a run of another spec; resume it without one, or run this one anew")
     if earlier.status["state"] == "complete":
         raise RunError(f"{directory}: is complete; there is nothing to resume")
+    _refuse_changed_plugins(earlier)
     try:
         simulation.restore(read_checkpoint(directory))
     except ValueError as error:
         raise RunError(f"{directory / CHECKPOINT}: not a checkpoint of this run: {error}") from None
     return directory
+
+
+def _refuse_changed_plugins(run: Run) -> None:
+    """One run is the work of one code: that of its plugins' files when it was begun."""
+    now = registry.digests(run.spec.plugins)
+    if not now:
+        return
+    began_with = json.loads(run.trajectory.attrs["plugins"]).values()
+    run.close()  # it is about to be written to
+    changed = [file for file, sha256 in now.items() if sha256 not in began_with]
+    if changed:
+        raise RunError(f"{run.directory}: was begun before {changed[0]} was changed; run it anew")

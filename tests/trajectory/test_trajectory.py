@@ -56,7 +56,7 @@ def test_the_contract(small, tmp_path):
     spec = small("model.value_projection=true", "data.tokens=[the, 'no', 'É', 'a b']")
     tree = write(spec, tmp_path)
     assert tree.attrs.keys() == {
-        *("title", "Conventions", "attndyn_version", "spec_yaml", "spec_sha256"),
+        *("title", "Conventions", "attndyn_version", "spec_yaml", "spec_sha256", "plugins"),
         *("backend", "dtype", "representation", "created"),
     }
     assert tree.attrs["spec_sha256"] == spec.sha256

@@ -15,7 +15,7 @@ from attndyn.errors import AttndynError
 if TYPE_CHECKING:
     from attndyn.runs import Run
 
-DIVERGED, INTERRUPTED, USAGE = 3, 130, 2
+FELL_SHORT, DIVERGED, INTERRUPTED, USAGE = 1, 3, 130, 2
 
 app = typer.Typer(
     name="attndyn",
@@ -34,6 +34,12 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="PATH=VALUE", help="change the spec, e.g. --set model.d_model=32", show_default=False
+    ),
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugins", metavar="PATH", help="a file or folder of plugins; its code is run", show_default=False
     ),
 ]
 
@@ -81,6 +87,7 @@ def run(
         Path | None, typer.Option(metavar="RUN", help="go on with an interrupted run", show_default=False)
     ] = None,
     analyze: Annotated[bool, typer.Option(help="run the spec's analyzers when it is done")] = True,
+    plugins: Plugins = None,
 ) -> None:
     """Run a spec; the last line printed is the run's directory.
 
@@ -92,12 +99,13 @@ def run(
     from attndyn.spec import load_spec
 
     if spec is not None:
-        loaded = load_spec(spec, overrides or ())
+        loaded = load_spec(spec, overrides or (), plugins or ())
     elif resume is None:
         _usage("give a SPEC to run, or --resume RUN")
     elif overrides:
         _usage("--set changes a SPEC; a resumed run keeps its own")
     else:
+        _load(plugins)
         loaded = runs.open_run(resume).spec
     with Progress() as progress:
         result = runs.run(loaded, out, backend, resume, sinks=[progress])
@@ -116,14 +124,18 @@ def validate(
         list[Path], typer.Argument(metavar="SPEC...", help="specs, as YAML", show_default=False)
     ],
     overrides: Overrides = None,
+    plugins: Plugins = None,
 ) -> None:
-    """Check specs without running them; every problem is listed with its place."""
+    """Check specs without running them; every problem is listed with its place.
+
+    The plugins that a spec names by file or folder are run for it: they say which options there are.
+    """
     from attndyn.spec import load_spec
 
     failed = False
     for path in specs:
         try:
-            load_spec(path, overrides or ())
+            load_spec(path, overrides or (), plugins or ())
         except AttndynError as error:
             failed = True
             print(error, file=sys.stderr)
@@ -133,26 +145,45 @@ def validate(
 
 
 @app.command(epilog="Example:  attndyn schema > attndyn.schema.json")
-def schema() -> None:
+def schema(plugins: Plugins = None) -> None:
     """Print the JSON Schema of specs, for an editor's completion and checks."""
     from attndyn.spec import json_schema
 
+    _load(plugins)
     print(json.dumps(json_schema(), indent=2))
 
 
-@app.command(epilog="Example:  attndyn plugins")
-def plugins() -> None:
-    """List the plugins there are: kind, name, and where each comes from."""
-    from rich.console import Console
-    from rich.table import Table
+@app.command(epilog="Example:  attndyn plugins architecture transformer")
+def plugins(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help="those of one kind", show_default=False)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="one of them, with options", show_default=False)
+    ] = None,
+    options: Annotated[bool, typer.Option("--options", help="show the options of each")] = False,
+    paths: Plugins = None,
+) -> None:
+    """List the plugins there are: kind, name, where each comes from, and what it is."""
+    from attndyn.cli.listing import show_plugins
 
-    from attndyn import registry
+    _load(paths)
+    show_plugins(kind, name, options or name is not None)
 
-    table = Table("kind", "name", "from", box=None)
-    for kind in registry.KINDS:
-        for name in registry.names(kind):
-            table.add_row(kind, name, registry.origin(kind, name))
-    Console(soft_wrap=True).print(table)
+
+@app.command(epilog="Example:  attndyn new-plugin architecture learned_temperature --out my_plugins")
+def new_plugin(
+    kind: Annotated[
+        str, typer.Argument(metavar="architecture|analyzer", help="what to write", show_default=False)
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="its name in specs", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="where to write it")] = Path("."),
+) -> None:
+    """Write a plugin that works, NAME.py, and its test, test_NAME.py, to be changed into your own."""
+    from attndyn import scaffold
+
+    for path in scaffold.write(kind, name, out):
+        print(path)
 
 
 @app.command(epilog="Example:  attndyn analyze outputs/figure2/20261130-101500-1a2b3c4d stages norms")
@@ -161,11 +192,13 @@ def analyze(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="analyzers; default: the spec's")
     ] = None,
+    plugins: Plugins = None,
 ) -> None:
     """Run analyzers on a run; the last line printed is the file with their results."""
     from attndyn import runs
     from attndyn.cli.progress import announce
 
+    _load(plugins)
     opened = runs.open_run(run)
     with announce("analyzing"):
         opened.analyze(names or None)
@@ -173,14 +206,80 @@ def analyze(
 
 
 @app.command(epilog="Example:  attndyn report outputs/figure2/20261130-101500-1a2b3c4d")
-def report(run: RunPath) -> None:
+def report(run: RunPath, plugins: Plugins = None) -> None:
     """Write a run's figures and its report.html; the last line printed is the report."""
     from attndyn import runs
     from attndyn.cli.progress import announce
     from attndyn.report import write_report
 
+    _load(plugins)
     with announce("drawing"):
         path = write_report(runs.open_run(run))
+    print(path)
+
+
+@app.command(epilog="Example:  attndyn conform my_plugin.py optimizer:adam")
+def conform(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PLUGIN...", help="KIND:NAME, a name, or a file or folder of plugins", show_default=False
+        ),
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="OPTION=VALUE", help="give an option one value", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="sets of options to check with, at most")] = 24,
+    plugins: Plugins = None,
+) -> None:
+    """Check that plugins keep what their kind promises: gradients, replicas, backends, shapes and more.
+
+    Options take all of their values, or a fixed choice of them where these are many. Exit code 1: a check
+    fails.
+    """
+    from attndyn.cli.verdicts import show_report
+    from attndyn.conformance.options import given_options
+    from attndyn.conformance.plugins import check_plugin, find
+
+    _load(plugins)
+    given = given_options(overrides or ())
+    found = [key for name in names for key in find(name)]
+    passed = True
+    for kind, name in dict.fromkeys(found):
+        report = check_plugin(kind, name, given, limit)
+        show_report(report)
+        passed = passed and report.passed
+    raise typer.Exit(0 if passed else FELL_SHORT)
+
+
+def _load(plugins: list[Path] | None) -> None:
+    """Load the plugins that `--plugins` names, where there is no spec to note them in."""
+    from attndyn import registry
+
+    for path in plugins or ():
+        registry.load_file(path)
+
+
+@app.command(epilog="Example:  attndyn compare outputs/residual/RUN outputs/residual-padding-mask/RUN")
+def compare(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN RUN...", help="directories of runs", show_default=False)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="where to; default: a new one in outputs/compare", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Lay runs side by side: compare.html and its figures; the last line printed is the page."""
+    from attndyn.cli.progress import announce
+    from attndyn.report import write_comparison
+    from attndyn.runs import open_run
+
+    with announce("comparing"):
+        path = write_comparison([open_run(run) for run in runs], out)
     print(path)
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from attndyn import registry
 from attndyn.backend import Array
 from attndyn.simulation import Outcome, Simulation
 
@@ -48,6 +49,8 @@ class Progress:
     def start(self, simulation: Simulation) -> None:
         """See `Sink.start`; says what is run, and how, whether there is a terminal or not."""
         print(summary(simulation))
+        for file, sha256 in registry.digests(simulation.spec.plugins).items():
+            print(f"plugin {file}, sha256 {sha256}")
         if self._shown:
             from attndyn.cli.watch import StageWatch
 

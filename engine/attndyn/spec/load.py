@@ -13,6 +13,7 @@ from attndyn.errors import PluginError
 from attndyn.spec import checks
 from attndyn.spec.base import Flaw, Path, Section
 from attndyn.spec.overrides import AFTER_THE_FILE, apply_overrides
+from attndyn.spec.plugged import load_plugins
 from attndyn.spec.problems import translate, unknown
 from attndyn.spec.sections import DEFAULT_PROBES, Header, ReplicaOptions, Spec, Training
 from attndyn.spec.source import Findings, Node, read_file, read_yaml
@@ -28,17 +29,35 @@ PLUGGED = {
 AnySection = TypeVar("AnySection", bound=Section)
 
 
-def load_spec(path: str | FilePath, overrides: Sequence[str] = ()) -> Spec:
+def load_spec(
+    path: str | FilePath, overrides: Sequence[str] = (), plugins: Sequence[str | FilePath] = ()
+) -> Spec:
     """The spec in a file, with `path=value` overrides put in.
+
+    The code of plugins that the spec names by file or folder is run: load no spec that you would not run.
+
+    Args:
+        path: the spec's file.
+        overrides: `path=value`, later ones over earlier ones.
+        plugins: files and folders of plugins besides those of the spec, relative to the working directory.
 
     Raises:
         SpecError: listing every problem found, each with its file, line and column.
     """
-    return parse_spec(read_file(path), printable(str(path)), overrides)
+    folder = FilePath(path).parent
+    return parse_spec(read_file(path), printable(str(path)), overrides, plugins, folder)
 
 
-def parse_spec(text: str, source: str = "<string>", overrides: Sequence[str] = ()) -> Spec:
-    """The spec in `text`; `source` names it in messages.
+def parse_spec(
+    text: str,
+    source: str = "<string>",
+    overrides: Sequence[str] = (),
+    plugins: Sequence[str | FilePath] = (),
+    folder: str | FilePath = "",
+) -> Spec:
+    """The spec in `text`; `source` names it in messages, and `plugins` in it are relative to `folder`.
+
+    The other arguments, and what it means to load a spec's plugins, are those of `load_spec`.
 
     Raises:
         SpecError: listing every problem found.
@@ -51,7 +70,10 @@ def parse_spec(text: str, source: str = "<string>", overrides: Sequence[str] = (
     if root is None:
         raise findings.error()
     root = apply_overrides(root, overrides, findings)
-    spec = _Assembly(root, findings).spec()
+    complete = load_plugins(root, FilePath(folder), plugins, findings)
+    if complete is None:  # whatever the spec says of a missing plugin would be called unknown
+        raise findings.error()
+    spec = _Assembly(complete, findings).spec()
     if spec is None or findings:
         raise findings.error()
     return spec

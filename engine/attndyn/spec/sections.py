@@ -20,6 +20,7 @@ from attndyn.spec.base import (
     Section,
 )
 from attndyn.spec.canonical import to_yaml
+from attndyn.spec.plugged import MAX_PLUGINS
 from attndyn.spec.problems import NAME
 from attndyn.spec.replicas import MAX_REPLICAS, Replicas, expand, replica_flaws
 
@@ -74,6 +75,11 @@ class Header(Section):
         description="name of the experiment and of its directory",
     )
     description: str = Field(default="", description="what it shows: the claim, the figure")
+    plugins: list[Annotated[str, Field(min_length=1)]] = Field(
+        default=[],
+        max_length=MAX_PLUGINS,
+        description="files and folders of plugins, relative to the spec's file; their code is run",
+    )
     representation: Literal["auto", "positions", "counts", "population"] = Field(
         default="auto", description="how contexts are held; auto takes the cheapest exact one"
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import netCDF4
 import numpy as np
 
-from attndyn import __version__
+from attndyn import __version__, registry
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import Declaration, Variable
 from attndyn.spec import Replicas
@@ -37,6 +38,7 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
             "attndyn_version": __version__,
             "spec_yaml": spec.to_yaml(),
             "spec_sha256": spec.sha256,
+            "plugins": json.dumps(registry.digests(spec.plugins)),
             "backend": simulation.backend.name,
             "dtype": str(simulation.backend.dtype),
             "representation": simulation.representation,

@@ -1,38 +1,43 @@
-"""The door through which every plugin enters, those that ship with the engine included.
-
-A plugin is a class with a decorator (`@architecture("pure_attention")`) that an installed package announces
-in an entry-point group (`attndyn.architecture`). Announced plugins are imported when first asked for, so a
-broken plugin that a spec does not name does no harm.
-"""
+"""The classes that are registered, and the packages that announce others."""
 
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from attndyn.errors import PluginError
-
-KINDS = ("data", "architecture", "optimizer", "probe", "analyzer")
+from attndyn.registry.blame import blame
+from attndyn.registry.protocols import flaw
 
 Class = TypeVar("Class", bound=type)
-_registered: dict[tuple[str, str], type] = {}
+#: how modules that were loaded from a path are called
+FILE_PREFIX = "attndyn_file_"
+#: plugin classes by kind and name, in the order in which they were registered
+registered: dict[tuple[str, str], type] = {}
 
 
 def register(kind: str, name: str) -> Callable[[Class], Class]:
     """Class decorator that registers a plugin of `kind` (one of `KINDS`) under `name`.
 
     Raises:
-        PluginError: another class holds the same name already.
+        PluginError: the class is not what a plugin of that kind must be, or the name is another's already.
     """
 
     def decorate(cls: Class) -> Class:
-        holder = _registered.get((kind, name))
+        wrong = flaw(kind, name, cls)
+        if wrong is not None:
+            raise PluginError(wrong)
+        for entry in _announced(kind).get(name, ()):
+            if _top(entry.module) != _top(cls.__module__):
+                raise PluginError(f"{kind} '{name}' is taken: {origin(kind, name)} announces it")
+        holder = registered.get((kind, name))
         if holder is not None and _origin(holder) != _origin(cls):
             raise PluginError(f"{kind} '{name}' is registered twice: by {_origin(holder)} and {_origin(cls)}")
-        _registered[kind, name] = cls
+        registered[kind, name] = cls
         cls.name = name  # type: ignore[attr-defined]  # every protocol declares it
         return cls
 
@@ -66,7 +71,7 @@ def analyzer(name: str) -> Callable[[Class], Class]:
 
 def names(kind: str) -> list[str]:
     """All names of a kind, registered or announced, sorted; nothing is imported for it."""
-    return sorted({n for k, n in _registered if k == kind} | set(_announced(kind)))
+    return sorted({n for k, n in registered if k == kind} | set(_announced(kind)))
 
 
 def get(kind: str, name: str) -> Any:
@@ -75,19 +80,24 @@ def get(kind: str, name: str) -> Any:
     Raises:
         PluginError: the name is unknown (the nearest is named), announced twice, or fails to load.
     """
-    if (kind, name) not in _registered:
+    if (kind, name) not in registered:
         _load(kind, name)
-    return _registered[kind, name]
+    return registered[kind, name]
+
+
+def announced(kind: str, name: str) -> bool:
+    """Whether an installed package announces a plugin of that kind and name."""
+    return name in _announced(kind)
 
 
 def origin(kind: str, name: str) -> str:
-    """Where a plugin comes from: `package version (module:Class)`, or `module:Class` if not announced."""
+    """Where a plugin comes from: `package version (module:Class)`, its file, or a script's `module:Class`."""
     entries = _announced(kind).get(name)
     if entries:
         entry = entries[0]
-        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "?"
-        return f"{package} ({entry.value})"
-    return _origin(_registered[kind, name])
+        return f"{_package(entry)} ({entry.value})"
+    cls = registered[kind, name]
+    return _file(cls) or _origin(cls)
 
 
 def nearest(name: str, allowed: list[str]) -> str:
@@ -102,14 +112,15 @@ def _load(kind: str, name: str) -> None:
     if not entries:
         raise PluginError(f"unknown {kind} '{name}'; {nearest(name, names(kind))}")
     if len({entry.value for entry in entries}) > 1:
-        packages = " and ".join(sorted({e.dist.name if e.dist else e.value for e in entries}))
+        packages = " and ".join(sorted(f"{_package(e)} ({e.value})" for e in entries))
         raise PluginError(f"{kind} '{name}' is announced by more than one package: {packages}")
+    entry = entries[0]
     try:
-        entries[0].load()
-    except Exception as error:  # a plugin's import may raise anything
-        reason = f"{type(error).__name__}: {error}"
+        entry.load()
+    except (Exception, SystemExit) as error:  # a plugin's import may raise anything
+        reason = blame(error, entry.module)
         raise PluginError(f"{kind} '{name}' from {origin(kind, name)} failed to load: {reason}") from error
-    if (kind, name) not in _registered:
+    if (kind, name) not in registered:
         raise PluginError(f"{origin(kind, name)} does not register the {kind} '{name}' it announces")
 
 
@@ -121,5 +132,20 @@ def _announced(kind: str) -> dict[str, list[EntryPoint]]:
     return found
 
 
+def _package(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "?"
+
+
 def _origin(cls: type) -> str:
-    return f"{cls.__module__}:{cls.__qualname__}"
+    return f"{_file(cls) or cls.__module__}:{cls.__qualname__}"
+
+
+def _file(cls: type) -> str | None:
+    """The file of a class that was loaded from a path, whose module has no name to speak of."""
+    if not cls.__module__.startswith(FILE_PREFIX):
+        return None
+    return sys.modules[cls.__module__].__file__
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
