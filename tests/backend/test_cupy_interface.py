@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from attndyn.conformance.strict import Call, StrictBackend
 from device.short_runs import CASES, run
-from device.strict import Call, StrictBackend
 
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed: its interface cannot be compared")
 

@@ -9,7 +9,7 @@ from attndyn.backend.base import Backend
 from attndyn.backend.cupy_backend import CupyBackend
 from attndyn.backend.numpy_backend import NumpyBackend
 
-PLUMBING = {"asarray", "to_host", "zeros"}
+PLUMBING = {"asarray", "to_host", "zeros", "map"}
 
 
 def softmax_case(rng, n):
@@ -17,6 +17,13 @@ def softmax_case(rng, n):
         log_weights = np.log(rng.integers(0, 4, size=(2, n, 1, 7)))
     log_weights[:, 0] = 0.0  # at least one key has a weight
     return {"scores": rng.normal(size=(2, n, 3, 7)), "log_weights": log_weights, "axis": 1}
+
+
+def softmax_of_rows_case(rng, n):
+    """Keys on the last axis; the rows of a map reach from far above to far below one another."""
+    scores = rng.normal(size=(2, 3, 7, n)) + 300 * rng.normal(size=(2, 3, 7, 1))
+    later = np.arange(n) > np.arange(7)[:, None]
+    return {"scores": scores, "log_weights": np.where(later, -np.inf, 0.0)[None, None], "axis": 3}
 
 
 def distribution(rng, shape, axis):
@@ -40,7 +47,10 @@ def adam_case(rng):
 
 # every operation with arguments of sizes all different, for a few and for many (n) tokens
 CASES = {
-    "weighted_softmax": [lambda rng, n=n: softmax_case(rng, n) for n in (1, 5, 40)],
+    "weighted_softmax": [
+        *(lambda rng, n=n: softmax_case(rng, n) for n in (1, 5, 40)),
+        *(lambda rng, n=n: softmax_of_rows_case(rng, n) for n in (1, 5, 40)),
+    ],
     "softmax_backward": [
         lambda rng, n=n: {
             "probabilities": distribution(rng, (2, n, 3, 7), 1),
@@ -48,6 +58,13 @@ CASES = {
             "axis": 1,
         }
         for n in (5, 40)
+    ]
+    + [
+        lambda rng: {
+            "probabilities": distribution(rng, (2, 3, 7, 5), 3),
+            "d_probabilities": rng.normal(size=(2, 3, 7, 5)),
+            "axis": 3,
+        }
     ],
     "take_columns": [
         lambda rng, n=n: {"table": rng.normal(size=(3, 5, n)), "index": rng.integers(0, n, (3, 11))}
@@ -126,3 +143,41 @@ def test_weighted_softmax_is_softmax_with_repeated_keys():
 def test_softmax_of_large_scores_is_finite():
     found = NumpyBackend().weighted_softmax(np.array([1e4, -1e4, 9.99e3]), np.zeros(3), axis=0)
     np.testing.assert_allclose(found, [1 / (1 + np.exp(-10.0)), 0.0, 1 / (1 + np.exp(10.0))], rtol=1e-12)
+
+
+def test_softmax_does_not_depend_on_far_rows_beside_it():
+    """Rows are shifted together; each keeps all its digits, however far the others are above it."""
+    scores = np.random.default_rng(3).normal(size=(1, 4, 6))
+    alone = [NumpyBackend().weighted_softmax(scores[:, [row]], np.zeros(1), axis=2) for row in range(4)]
+    apart = scores + np.array([0.0, -300.0, -800.0, -5000.0])[:, None]
+    together = NumpyBackend().weighted_softmax(apart, np.zeros(1), axis=2)
+    np.testing.assert_allclose(together, np.concatenate(alone, axis=1), rtol=1e-11)
+    masked = NumpyBackend("float32").weighted_softmax(
+        np.zeros((1, 1, 3), np.float32), np.full(3, -1e9, np.float32), axis=2
+    )
+    np.testing.assert_allclose(masked, 1 / 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", [Backend(np), NumpyBackend(threads=1), NumpyBackend(threads=3)])
+def test_map_keeps_order_and_passes_errors_on(backend):
+    assert list(backend.map(lambda n: n * n, range(20))) == [n * n for n in range(20)]
+    with pytest.raises(ZeroDivisionError):
+        list(backend.map(lambda n: 1 / n, [1, 0]))
+
+
+def test_map_keeps_what_is_ignored():
+    """Overflow is silenced in the run loop; on another thread NumPy would begin with its defaults."""
+    with np.errstate(over="ignore"):
+        found = list(NumpyBackend(threads=2).map(np.exp, [np.array([1e4])] * 3))
+    assert np.isinf(found).all()
+
+
+def test_map_takes_the_blas_threads_for_its_own():
+    backend = NumpyBackend(threads=2)
+
+    def blas_threads(_):
+        return [b["num_threads"] for b in backend._blas.info()]
+
+    before = blas_threads(None)
+    assert all(set(found) == {1} for found in backend.map(blas_threads, range(4)))
+    assert blas_threads(None) == before

@@ -10,6 +10,7 @@ MANY_TOKENS = (
     "data.transition={kind: random, seed: 1, concentration: 1.0}",
     "probes.attention.most=8",
 )
+TRANSFORMER = "architecture: transformer, d_model: 6, layers: 2, heads: 3, init: {std: 0.3}"
 SCHEDULE = "optimizer.schedule={kind: cosine, warmup: 3, final: 0.1}"
 
 #: overrides of the spec `small` (tests/conftest.py) by name
@@ -37,6 +38,13 @@ CASES = {
     "many tokens, population": (*MANY_TOKENS, *POPULATION),
     "many tokens, counts": (*MANY_TOKENS, "representation=counts"),
     "many tokens, positions": (*MANY_TOKENS, "representation=positions"),
+    "residual": ("model={architecture: residual, d_model: 5, positions: sinusoidal, init: {std: 0.3}}",),
+    "transformer": (f"model={{{TRANSFORMER}, mlp: {{width: 7}}, layer_norm: pre}}",),
+    "transformer, causal, all positions": (
+        f"model={{{TRANSFORMER}, attention: causal, mlp: {{width: 7, activation: relu}}, layer_norm: post}}",
+        "training.loss_positions=all",
+    ),
+    "transformer, masked": (f"model={{{TRANSFORMER}, positions: learned, mask_token: 0}}",),
     "varied": ("replicas.vary={optimizer.lr: [0.01, 0.1]}",),
     "one diverges": ("optimizer={kind: gd, lr: 0.1}", "replicas.vary={optimizer.lr: [0.1, 1.0e+9]}"),
 }

@@ -5,11 +5,11 @@ import pytest
 import xarray as xr
 
 from attndyn.backend.base import Backend
+from attndyn.conformance.strict import StrictBackend
 from attndyn.simulation import Simulation
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
 from attndyn_plugins.architectures.pure_attention import PureAttention
 from device.short_runs import CASES, RUNS, Records, assert_same_run, run
-from device.strict import StrictBackend
 
 
 @pytest.mark.parametrize(("case", "dtype"), RUNS)
@@ -136,7 +136,7 @@ def test_planted_leak_is_caught(small, monkeypatch, leak):
     spec = small()
     for backend in (StrictBackend(), Backend(np)):
         simulation = Simulation(spec, backend)
-        simulation.architecture = Leaky(spec.model, len(simulation.data.tokens), backend)
+        simulation.architecture = Leaky(spec.model, len(simulation.data.tokens), spec.data.n_ctx, backend)
         if backend.name == "strict":
             with pytest.raises(TypeError):
                 simulation.run()

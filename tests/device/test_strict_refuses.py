@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from device.strict import StrictBackend, StrictModule
+from attndyn.conformance.strict import StrictBackend, StrictModule
 
 
 @pytest.fixture
