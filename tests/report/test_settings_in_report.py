@@ -7,8 +7,8 @@ import attndyn
 from attndyn.analysis.settings import settings
 from attndyn.analysis.timeline import replica_spans
 from attndyn.report import style, write_report, writer
-from attndyn.report.compare import draw_comparison
 from attndyn.report.files import Image
+from attndyn.report.settings_figure import draw_comparison
 from attndyn.report.views import MAX_SETTINGS, views
 from attndyn.spec import parse_spec
 

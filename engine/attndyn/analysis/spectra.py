@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 STACKED = ("replica", "step", "layer", "head")
+SIDES: dict[Hashable, int] = {"token": -1, "next_token": 1}
 Array = NDArray[np.float64]
 
 
@@ -35,7 +37,11 @@ def weight_matrices(parameters: xr.Dataset) -> dict[str, xr.DataArray]:
     for name, array in parameters.data_vars.items():
         stacked = [dim for dim in STACKED if dim in array.dims]
         if "step" in stacked and array.ndim - len(stacked) == 2:
-            found[str(name)] = array.transpose(*stacked, ...)
+            # in whatever order the axes come: a row is a token's, a column a next token's
+            matrix = sorted(
+                (dim for dim in array.dims if dim not in stacked), key=lambda dim: SIDES.get(dim, 0)
+            )
+            found[str(name)] = array.transpose(*stacked, *matrix)
     return found
 
 
@@ -73,3 +79,8 @@ def per_matrix(weight: xr.DataArray, values: Array) -> xr.DataArray:
     """`values`, one for every matrix of `weight` (..., row, column), with its dimensions and coordinates."""
     rows, columns = weight.dims[-2:]
     return weight.isel({rows: 0, columns: 0}, drop=True).copy(data=values)
+
+
+def row_norms(weight: xr.DataArray) -> xr.DataArray:
+    """Euclidean norms along `model` of a weight (..., model, ...) in float64; NaN where not finite."""
+    return (weight.astype(np.float64) ** 2).sum("model", skipna=False) ** 0.5

@@ -1,56 +1,54 @@
-"""One figure of all settings of a run: quantities that are one curve each, a colour a setting."""
+"""The comparison of runs: what they measured side by side, and what sets their specs apart."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
 
-import numpy as np
-import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from attndyn.errors import RunError
+from attndyn.files import whole
+from attndyn.report import compare_figures, compare_page, style
+from attndyn.report.compared import collect
+from attndyn.report.files import render
+from attndyn.report.writer import FIGURES, Reportable, write_figures
 
-from attndyn.analysis.records import frequencies
-from attndyn.report import style
-from attndyn.report.files import new_figure
-from attndyn.report.views import View
-
-
-def draw_comparison(shown: Sequence[View]) -> Figure:
-    """Loss and mean attention entropy (layer 0, head 0) of every setting, as far as they are recorded."""
-    panels = [
-        panel
-        for panel in (
-            ("cross-entropy", "loss", _loss),
-            ("entropy", "attention entropy, mean over queries", _entropy),
-        )
-        if all(panel[2](view) is not None for view in shown)
-    ]
-    figure = new_figure(2.6)
-    for ax, (name, title, curve) in zip(style.panel_grid(figure, max(len(panels), 1)), panels, strict=False):
-        for number, view in enumerate(shown):
-            _draw(ax, curve(view), number, view.setting.label)
-        style.label_axes(ax, y=name, units="nats", title=title)
-    style.legend(figure)
-    return figure
+PAGE = "compare.html"
+COMPARISONS = Path("outputs") / "compare"
 
 
-def _draw(ax: Axes, curve: xr.DataArray | None, number: int, label: str) -> None:
-    assert curve is not None
-    line = {"linestyle": style.DASHES[number % 2], "linewidth": 0.7}
-    style.line_with_band(ax, style.step_axis(ax, curve), curve, style.color(number), label, **line)
+def write_comparison(runs: Sequence[Reportable], directory: Path | None = None) -> Path:
+    """Compare runs: figures, and a page that holds them, in a directory; nothing is written to the runs.
+
+    Args:
+        runs: two to eight of them, of any specs.
+        directory: where to; a fresh one under `outputs/compare` if left out.
+
+    Returns:
+        The path of `compare.html`. Beside it are `figures/curves`, `boundaries` and `retractions`, as far as
+        the runs recorded what they show, each as `.svg` and `.png`.
+
+    Raises:
+        RunError: too few runs or too many, one given twice, one that cannot be read, or a directory that
+            cannot be written.
+    """
+    compared = collect(runs)
+    with style.style():
+        figures = compare_figures.draw_all(compared)
+        images = {name: render(figure) for name, figure in figures.items()}
+    path = (directory or COMPARISONS / _identity(runs)) / PAGE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_figures(path.parent / FIGURES, images)
+        with whole(path) as fresh:
+            fresh.write_text(compare_page.render_comparison(compared, images), "utf-8")
+    except OSError as error:
+        raise RunError(f"{error.filename or path}: cannot be written ({error.strerror})") from None
+    return path
 
 
-def _loss(view: View) -> xr.DataArray | None:
-    if "loss" not in view.trajectory.children:
-        return None
-    loss = view.trajectory["loss"]["loss"]
-    return loss.where(np.isfinite(loss))
-
-
-def _entropy(view: View) -> xr.DataArray | None:
-    """Entropy of attention, mean over queries weighted by π."""
-    if "attention" not in view.trajectory.children:
-        return None
-    _, entropy = style.layer_heads(view.trajectory["attention"].to_dataset()["entropy"], limit=1)[0]
-    weights = frequencies(view.trajectory, entropy["query"].values, "query")
-    return (entropy * weights).sum("query", skipna=False)
+def _identity(runs: Sequence[Reportable]) -> str:
+    """A name for a comparison: its time, and a hash of which runs it is of."""
+    which = "\n".join(str(run.directory.resolve()) for run in runs)
+    return f"{datetime.now():%Y%m%d-%H%M%S}-{hashlib.sha256(which.encode()).hexdigest()[:8]}"

@@ -54,37 +54,34 @@ class Content:
 
 def render_page(content: Content) -> str:
     """The HTML of a report. All text is escaped, whatever the spec holds."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("attndyn.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     root, stages = content.trajectory.dataset, content.analysis.get("stages")
     found, names = settings(content.trajectory), replica_names(content.trajectory)
     attrs = {str(name): value for name, value in content.trajectory.attrs.items()}
-    return environment.get_template("report.html.j2").render(
-        spec=content.spec,
-        status=content.status,
-        state=STATES.get(content.status["state"], content.status["state"]),
-        overviews=[
-            (name, view.setting.label, view.shown_name, _data_uri(content.overviews[name]))
-            for name, view in zip(content.overviews, content.views, strict=False)
-        ],
-        comparison=_data_uri(content.overviews["settings"]) if "settings" in content.overviews else None,
-        settings=[setting.label for setting in found],
-        left_out=[setting.label for setting in found[len(content.views) :]],
-        notes=content.notes,
-        stages=_stages(stages, names) if stages is not None else None,
-        replica_count=root.sizes["replica"],
-        analyses=[
-            _analysis(name, analyzer, image, content.analysis[name])
-            for name, (analyzer, image) in content.analyzers.items()
-        ],
-        spec_yaml=attrs.get("spec_yaml") or content.spec.to_yaml(),
-        provenance=tables.provenance(attrs, root["seed"].values),
-        attrs=attrs,
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            spec=content.spec,
+            status=content.status,
+            state=STATES.get(content.status["state"], content.status["state"]),
+            overviews=[
+                (name, view.setting.label, view.shown_name, data_uri(content.overviews[name]))
+                for name, view in zip(content.overviews, content.views, strict=False)
+            ],
+            comparison=data_uri(content.overviews["settings"]) if "settings" in content.overviews else None,
+            settings=[setting.label for setting in found],
+            left_out=[setting.label for setting in found[len(content.views) :]],
+            notes=content.notes,
+            stages=_stages(stages, names) if stages is not None else None,
+            replica_count=root.sizes["replica"],
+            analyses=[
+                _analysis(name, analyzer, image, content.analysis[name])
+                for name, (analyzer, image) in content.analyzers.items()
+            ],
+            spec_yaml=attrs.get("spec_yaml") or content.spec.to_yaml(),
+            provenance=tables.provenance(attrs, root["seed"].values),
+            attrs=attrs,
+        )
     )
 
 
@@ -104,17 +101,30 @@ def _analysis(name: str, analyzer: Analyzer, image: Image, result: xr.Dataset) -
     return {
         "name": name,
         "title": analyzer.title,
-        "summary": _first_paragraph(type(analyzer).__doc__),
-        "caption": _first_paragraph(type(analyzer).draw.__doc__),
-        "image": _data_uri(image),
+        "summary": first_paragraph(type(analyzer).__doc__),
+        "caption": first_paragraph(type(analyzer).draw.__doc__),
+        "image": data_uri(image),
         "variables": tables.variables(result),
     }
 
 
-def _first_paragraph(doc: str | None) -> str:
+def environment() -> jinja2.Environment:
+    """Where pages come from: every text that a template is given is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("attndyn.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def first_paragraph(doc: str | None) -> str:
+    """The first paragraph of a docstring, on one line."""
     return " ".join(cleandoc(doc or "").partition("\n\n")[0].split())
 
 
-def _data_uri(image: Image) -> str:
+def data_uri(image: Image) -> str:
+    """A figure as the source of an `img`."""
     # as an image, an SVG is sharp at any size, keeps its names to itself, and cannot run anything
     return f"data:image/svg+xml;base64,{base64.b64encode(image.svg).decode()}"

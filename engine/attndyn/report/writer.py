@@ -14,9 +14,9 @@ from attndyn.analysis.analyzer import Analyzer
 from attndyn.errors import RunError
 from attndyn.files import whole
 from attndyn.report import page, style
-from attndyn.report.compare import draw_comparison
 from attndyn.report.files import Image, new_figure, render
 from attndyn.report.overview import draw_overview, stage_legend
+from attndyn.report.settings_figure import draw_comparison
 from attndyn.report.views import View, views
 from attndyn.spec import Spec
 
@@ -89,7 +89,7 @@ def write_report(run: Reportable) -> Path:
     )
     path = run.directory / REPORT
     try:
-        _write_figures(run.directory / FIGURES, {**images, **figures})
+        write_figures(run.directory / FIGURES, {**images, **figures})
         with whole(path) as fresh:
             fresh.write_text(page.render_page(content), "utf-8")
     except OSError as error:
@@ -141,7 +141,8 @@ def _draw_part(analyzer: Analyzer, name: str, view: View, figure: FigureBase) ->
         stage_legend(figure, view.spans, view.stage_names)
 
 
-def _write_figures(directory: Path, images: Mapping[str, Image]) -> None:
+def write_figures(directory: Path, images: Mapping[str, Image]) -> None:
+    """Write every figure as `<name>.svg` and `<name>.png`."""
     directory.mkdir(exist_ok=True)
     for name, image in images.items():
         for kind, content in image._asdict().items():

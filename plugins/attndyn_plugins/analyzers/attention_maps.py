@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
+from attndyn.analysis.attention_curves import top_key
 from attndyn.analysis.records import describe, frequencies, group, nearest_records, telling_records
 from attndyn.analysis.settings import replica_names, surviving
 from attndyn.registry import analyzer
@@ -49,8 +50,7 @@ class AttentionMaps(Analyzer):
         attention = attention.transpose("replica", "step", "layer", "head", "query", "key").load()
         keys = attention["key"].values
         pi = frequencies(trajectory, keys, "key")
-        named = np.isin(keys, trajectory.dataset["token"].values)
-        top = pi.where(xr.DataArray(named, dims="key"), -1).argmax("key")
+        top = top_key(trajectory, attention)
         focus = attention.isel(key=top).drop_vars("key")
         found = xr.Dataset(
             {

@@ -9,7 +9,8 @@ from matplotlib.figure import FigureBase
 from scipy.special import entr
 
 from attndyn.analysis.analyzer import Analyzer
-from attndyn.analysis.records import describe, frequencies, group
+from attndyn.analysis.attention_curves import mean_over_queries
+from attndyn.analysis.records import describe, group
 from attndyn.registry import analyzer
 from attndyn.report import style
 from attndyn.spec.base import AnalyzerOptions
@@ -35,14 +36,13 @@ class Entropy(Analyzer):
         of attention that tells no token from another. NaN where a record is not finite.
         """
         entropy = group(trajectory, "attention")["entropy"].transpose("replica", "step", "layer", "head", ...)
-        weights = frequencies(trajectory, entropy["query"].values, "query")
         pi = trajectory.dataset["pi"]
         stationary = pi.copy(data=entr(pi.values)).sum("token")
         return xr.Dataset(
             {
                 "entropy": describe(entropy.load(), "entropy of attention", r"H(A_i)", "nats"),
                 "mean_entropy": describe(
-                    (entropy * weights).sum("query", skipna=False),
+                    mean_over_queries(trajectory, entropy),
                     "entropy of attention, mean over queries weighted by π",
                     r"\sum_i \pi_i H(A_i)",
                     "nats",

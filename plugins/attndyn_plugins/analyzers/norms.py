@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -13,41 +13,11 @@ from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import describe, group, over_steps
-from attndyn.analysis.series import (
-    first_crossing,
-    last_crossing,
-    noise_level,
-    turning_points,
-    until_divergence,
-)
-from attndyn.analysis.spectra import Array
+from attndyn.analysis.retraction import EVENT, MIN_DEPTH, NOISE_FACTOR, find_retractions
+from attndyn.analysis.spectra import row_norms
 from attndyn.registry import analyzer
 from attndyn.report import style
 from attndyn.spec.base import AnalyzerOptions
-
-ONSET = 0.1
-REGROWN = 0.5
-
-
-class Event(NamedTuple):
-    """One retraction of a norm: steps (NaN where not reached before the end) and sizes."""
-
-    retraction_start: float
-    trough_step: float
-    regrowth_step: float
-    peak_norm: float
-    trough_norm: float
-    depth: float
-
-
-EVENT = {
-    "retraction_start": ("step at which a tenth of the loss has happened", "step"),
-    "trough_step": ("step of the smallest norm", "step"),
-    "regrowth_step": ("step at which half of the loss is regained", "step"),
-    "peak_norm": ("embedding norm before the retraction", "1"),
-    "trough_norm": ("smallest embedding norm of the retraction", "1"),
-    "depth": ("loss of embedding norm relative to the preceding peak", "1"),
-}
 
 
 @analyzer("norms")
@@ -58,9 +28,13 @@ class Norms(Analyzer):
         """What counts as a retraction: a fall that stands out against the peak and above the noise."""
 
         kind: Literal["norms"] = "norms"
-        min_depth: float = Field(default=0.1, gt=0, lt=1, description="smallest fall, relative to the peak")
+        min_depth: float = Field(
+            default=MIN_DEPTH, gt=0, lt=1, description="smallest fall, relative to the peak"
+        )
         noise_factor: float = Field(
-            default=6, ge=0, description="added to the smallest fall, in standard deviations of the noise"
+            default=NOISE_FACTOR,
+            ge=0,
+            description="added to the smallest fall, in standard deviations of the noise",
         )
 
     options: Norms.Options
@@ -88,7 +62,10 @@ class Norms(Analyzer):
 
     def _events(self, norms: xr.DataArray) -> xr.Dataset:
         steps = norms["step"].values
-        events = [[self._of_curve(steps, curve) for curve in replica] for replica in norms.values]
+        thresholds = self.options.min_depth, self.options.noise_factor
+        events = [
+            [find_retractions(steps, curve, *thresholds) for curve in replica] for replica in norms.values
+        ]
         longest = max((len(found) for replica in events for found in replica), default=0)
         shape = (norms.sizes["replica"], norms.sizes["token"], max(longest, 1))
         table = np.full((len(EVENT), *shape), np.nan)
@@ -103,11 +80,6 @@ class Norms(Analyzer):
             }
         )
 
-    def _of_curve(self, steps: Array, curve: Array) -> list[Event]:
-        steps, curve = until_divergence(steps, curve)
-        noise = self.options.noise_factor * noise_level(steps, curve)
-        return retractions(steps, curve, self.options.min_depth, noise)
-
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
         """Norms of embeddings above, with the troughs of their retractions, and of output columns below."""
         embedding, output = figure.subplots(2, 1, sharex=True)
@@ -120,38 +92,8 @@ class Norms(Analyzer):
         style.legend(figure)
 
 
-def retractions(steps: Array, norms: Array, min_depth: float, noise: float) -> list[Event]:
-    """Falls of a finite curve (record,) from a peak by at least `min_depth` · peak + `noise`, in order.
-
-    A fall from the first record on, as of large initial weights, is none: there was no growth before it.
-    """
-    # on this scale a relative and an absolute threshold together are one constant reversal
-    offset = max(noise / min_depth, np.finfo(np.float64).tiny)
-    turns = turning_points(steps, np.log(norms + offset), -np.log1p(-min_depth))
-    peaks = [turn.step for number, turn in enumerate(turns) if turn.kind == "max" and number > 0]
-    ends = [*peaks[1:], steps[-1]] if peaks else []
-    events = []
-    for peak, end in zip(peaks, ends, strict=True):
-        within = (steps >= peak) & (steps <= end)
-        t, y = steps[within], norms[within]
-        lowest = int(y.argmin())
-        loss = y[0] - y[lowest]
-        fall, rise = slice(lowest + 1), slice(lowest, None)
-        events.append(
-            Event(
-                retraction_start=last_crossing(t[fall], -y[fall], ONSET * loss - y[0]),
-                trough_step=np.nan if peak == turns[-1].step else float(t[lowest]),
-                regrowth_step=first_crossing(t[rise], y[rise], y[0] - REGROWN * loss),
-                peak_norm=float(y[0]),
-                trough_norm=float(y[lowest]),
-                depth=float(loss / y[0]),
-            )
-        )
-    return events
-
-
 def _norms(name: str, what: str, block: xr.DataArray) -> xr.Dataset:
-    norms = (block.astype(np.float64) ** 2).sum("model", skipna=False) ** 0.5
+    norms = row_norms(block)
     return xr.Dataset({name: describe(norms, f"norm of the token's {what}", r"\|\cdot\|")})
 
 

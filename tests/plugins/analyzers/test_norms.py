@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attndyn_plugins.analyzers.norms import retractions
+from attndyn.analysis.retraction import retractions
 
 STEPS = np.arange(0, 1001, 10)
 
