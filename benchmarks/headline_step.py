@@ -1,6 +1,6 @@
 """The headline step of `specs/paper/figure2.yaml`, here and in PyTorch, side by side in one process.
 
-    pip install -e '.[bench]'
+    pip install -e '.[dev]'
     OMP_NUM_THREADS=2 python benchmarks/headline_step.py
 
 The same loss and gradients on the same batch are checked first. Then both sides take turns, round by round;
@@ -143,7 +143,7 @@ def main() -> None:
     try:
         import torch
     except ImportError:
-        raise SystemExit("PyTorch is needed to compare with: pip install -e '.[bench]'") from None
+        raise SystemExit("PyTorch is needed to compare with: pip install -e '.[dev]'") from None
     print(
         f"Python {platform.python_version()}, NumPy {np.__version__}, PyTorch {torch.__version__}, "
         f"{os.cpu_count()} cores, {torch.get_num_threads()} threads"

@@ -12,20 +12,34 @@ import pytest
 import typer
 
 import attndyn
+from attndyn import registry
 from attndyn.cli.main import DIVERGED, INTERRUPTED, USAGE, app
-from attndyn.spec import parse_spec
+from attndyn.errors import SpecError
+from attndyn.spec import load_spec, parse_spec
 
 ROOT = Path(__file__).parents[1]
 DOCS = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 TEXT = {name: (ROOT / name).read_text("utf-8") for name in DOCS}
 COMMANDS = typer.main.get_command(app).commands
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-OTHER_TOOLS = {"source", ".venv/bin/pytest", ".venv/bin/pip", ".venv/bin/pre-commit"}
+OTHER_TOOLS = {"source", "pytest", ".venv/bin/pytest", ".venv/bin/pip", ".venv/bin/pre-commit"}
 
 
 def blocks(text: str, language: str) -> list[str]:
     """The fenced blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def lay_out(text: str, folder: Path) -> str:
+    """Write the blocks that begin with the name of a file; what is left of the Python ones is one script."""
+    script = []
+    for language in ("python", "yaml"):
+        for block in blocks(text, language):
+            if named := re.match(r"# (\w+\.(?:py|yaml))\n", block):
+                (folder / named[1]).write_text(block, "utf-8")
+            elif language == "python":
+                script.append(block)
+    return "\n".join(script)
 
 
 def table(text: str, heading: str) -> list[dict[str, str]]:
@@ -74,11 +88,8 @@ def test_every_block_is_in_a_language_that_is_tested(name):
 def test_python_runs(name, tmp_path):
     """All blocks of a document, one after the other, beside its specs; in a process of their own."""
     (tmp_path / "specs").symlink_to(ROOT / "specs")
-    for block in blocks(TEXT[name], "yaml"):
-        if named := re.match(r"# (\S+\.yaml)\n", block):
-            (tmp_path / named[1]).write_text(block, "utf-8")
     script = tmp_path / "blocks.py"
-    script.write_text("\n".join(blocks(TEXT[name], "python")), "utf-8")
+    script.write_text(lay_out(TEXT[name], tmp_path), "utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "error", script],
         cwd=tmp_path,
@@ -92,10 +103,26 @@ def test_python_runs(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [n for n in DOCS if n != "docs/specs.md"])
-def test_specs_are_valid(name):
+def test_specs_are_valid(name, tmp_path):
     """docs/specs.md explains parts of specs; tests/spec/test_spec_docs.py puts them into whole ones."""
-    for block in blocks(TEXT[name], "yaml"):
-        parse_spec(block, name)
+    lay_out(TEXT[name], tmp_path)
+    with registry.isolated():
+        for block in blocks(TEXT[name], "yaml"):
+            parse_spec(block, name, folder=tmp_path)
+
+
+def test_the_architecture_to_write_is_short_and_the_problem_shown_is_the_problem_found(tmp_path):
+    lay_out(TEXT["docs/plugins.md"], tmp_path)
+    plugin = tmp_path / "learned_temperature.py"
+    text = plugin.read_text("utf-8")
+    assert len(text.splitlines()) < 80
+    plugin.write_text(text.replace('"learned_temperature"', '"residual"'), "utf-8")
+    with registry.isolated(), pytest.raises(SpecError) as caught:
+        load_spec(tmp_path / "warm.yaml")
+    shown = blocks(TEXT["docs/plugins.md"], "text")[0]
+    assert (
+        str(caught.value).replace(f"{tmp_path}/warm", "warm").replace(str(tmp_path), "/home/me") == shown[:-1]
+    )
 
 
 @pytest.mark.parametrize("name", DOCS)

@@ -35,6 +35,7 @@ FLOORS = (
     ("conformance",),
     ("sweep",),
     ("report",),
+    ("scaffold",),
     ("cli",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
