@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -72,7 +73,7 @@ def _representations(bench: Bench) -> Iterator[Failure]:
             yield Failure(Fault.DECLARATION, "representations", detail)
         for representation in claimed:
             cost = bench.reference.cost(representation, bench.sizes.n_ctx, bench.sizes.n_contexts, 1)
-            if not 0 < cost < np.inf:
+            if not isinstance(cost, numbers.Real) or not 0 < cost < np.inf:
                 yield Failure(Fault.DECLARATION, f"cost of {representation}", f"is {cost}; a positive number")
 
 
@@ -327,12 +328,12 @@ def smallest(bench: Bench) -> Iterator[Failure]:
 CHECKS: dict[str, Check] = {
     "declarations are true": declaration,
     "shapes": shapes,
+    "repeatable, inputs untouched": repeatable,
     "replicas are independent": replicas,
     "gradients": gradients,
     "claimed representations agree": exactness,
     "nothing leaves the device": purity,
     "dtype is kept": dtype,
-    "repeatable, inputs untouched": repeatable,
     "attention rows sum to 1": attention,
     "smallest sizes": smallest,
 }

@@ -55,6 +55,8 @@ def gradient_fault(
     subject = f"gradient of {name}"
     if not np.isfinite(found).all():
         return Failure(Fault.NOT_FINITE, subject, "has entries that are infinite or NaN")
+    if not np.isfinite(expected).all():
+        return Failure(Fault.NOT_FINITE, f"loss around {name}", "is infinite or NaN")
 
     def fits(candidate: np.ndarray) -> bool:
         return near(candidate, expected, GRADIENT_LIMIT, floor)

@@ -112,6 +112,8 @@ class _Kept:
 
 def _resolve(path: str | Path) -> Path:
     """The absolute path, no symbolic links in it, of a file or folder that may be loaded."""
+    if not str(path).strip():  # an unset variable of a shell, say, is not the working directory
+        raise PluginError("an empty path names no file or folder of plugins")
     try:
         root = Path(path).resolve()
         is_file, is_folder = root.is_file(), root.is_dir()

@@ -42,6 +42,8 @@ def flaw(kind: str, name: str, cls: type) -> str | None:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         return f"{name!r} is no name for a plugin: a letter, then letters, digits, _ and -, at most 64"
     protocol = PROTOCOLS[kind]
+    if not isinstance(cls, type):
+        return f"{name} is no class; a plugin is one that inherits from {protocol.base}"
     base = _ancestor(cls, protocol.base)
     if base is None:
         return f"{cls.__qualname__} does not inherit from {protocol.base}"

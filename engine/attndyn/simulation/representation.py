@@ -24,7 +24,11 @@ def choose(spec: Spec, data: DataSource, architecture: Architecture) -> str:
         message = f"'{wanted}' is not exact for this data and architecture; {allowed}"
         raise SpecError([Problem(spec.name, "representation", message)])
     if not exact:
-        message = f"architecture '{spec.model.architecture}' has no exact representation for this data"
+        able = ", ".join(architecture.representations(spec.training.loss_positions))
+        message = (
+            f"'{spec.model.architecture}' has no exact representation for this data: of regime "
+            f"'{spec.data.regime}' are {', '.join(data.representations)}, and exact for these options: {able}"
+        )
         raise SpecError([Problem(spec.name, "model.architecture", message)])
     n_ctx, n_contexts = spec.data.n_ctx, spec.data.batch
     n_queries = n_ctx if spec.training.loss_positions == "all" else 1

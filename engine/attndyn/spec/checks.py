@@ -105,6 +105,14 @@ def tokens_exist(data: DataOptions, probes: dict[str, ProbeOptions]) -> Iterator
                 yield Flaw(("probes", name, "tokens", index), message, also=(("data", "tokens"),))
 
 
+def masked_token_exists(data: DataOptions, model: ModelOptions) -> Iterator[Flaw]:
+    """A mask of a token that is none would mask nothing, and a control would control nothing."""
+    token, d_vocab = getattr(model, "mask_token", None), data.d_vocab
+    if token is not None and d_vocab is not None and token >= d_vocab:
+        message = f"found {token}, which is no token of the data; allowed: 0 to {d_vocab - 1}"
+        yield Flaw(("model", "mask_token"), message, also=(("data",),))
+
+
 def arrays_fit(data: DataOptions, model: ModelOptions, replicas: ReplicaOptions) -> Iterator[Flaw]:
     """Bound the largest arrays: the tokens of a step and the square matrices of a model and a chain."""
     count, d_vocab = replicas.count(), data.d_vocab or 0
@@ -130,5 +138,6 @@ CHECKS = (
     representation_is_exact,
     probe_steps_are_run,
     tokens_exist,
+    masked_token_exists,
     arrays_fit,
 )

@@ -32,6 +32,9 @@ QUANTITIES = {
     "relative_start": ("start of the retraction over the step of growth", "1"),
 }
 
+#: records below which nothing is said of a retraction: a rise, a fall, and what comes after
+FEWEST = 4
+
 
 @analyzer("retraction")
 class Retraction(Analyzer):
@@ -57,12 +60,13 @@ class Retraction(Analyzer):
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """The deepest retraction (docs/stages.md) of every token, over the replicas, and of the medium ones.
 
-        `depth(replica, token)` = 1 - trough/peak, 0 if no fall stands out and NaN if nothing was recorded;
+        `depth(replica, token)` = 1 - trough/peak, 0 if no fall stands out and NaN if none can be told: fewer
+        than `FEWEST` records, or divergence before one;
         `start`, `trough`, `recovery` `(replica, token)` in steps and NaN where not reached, `growth`, where
         the norm first had half of the peak that it falls from, and `relative_start` = start/growth, which
         neither a learning rate nor a number of layers rescales. `depth_band(quantile, token)` and so on have
         the median and the 10-90 % range over the replicas that have it, `share(token)` the share of the
-        replicas in which the token retracts.
+        replicas, of those of which it can be told, in which the token retracts.
 
         Medium tokens are those neither the most frequent nor the rarest in the replica, `medium(replica,
         token)`. `medium_depth(replica)` is their mean depth, `medium_start`, … the medians over those that
@@ -86,7 +90,7 @@ class Retraction(Analyzer):
             found.update(
                 _with_bands(f"medium_{name}", f"{what}; medium tokens", units, over_medium, dims[:1])
             )
-        share = (found["depth"] > 0).mean("replica")
+        share = (found["depth"] > 0).where(found["depth"].notnull()).mean("replica")
         found["share"] = describe(share, "share of the replicas in which the token retracts")
         return found
 
@@ -115,9 +119,11 @@ def _deepest(steps: Array, options: Retraction.Options, curve: Array) -> tuple[f
     """The values of `QUANTITIES` for one curve (record,)."""
     nan = float("nan")
     steps, norms = until_divergence(steps, curve)
-    if not len(steps):
+    if len(steps) < FEWEST:
         return (nan,) * len(QUANTITIES)
     events = find_retractions(steps, norms, options.min_depth, options.noise_factor)
+    if not events and len(steps) < len(curve):  # diverged: what would have come is not known
+        return (nan,) * len(QUANTITIES)
     if not events:
         return (0.0, *(nan,) * (len(QUANTITIES) - 1))
     event: Event = max(events, key=lambda event: event.depth)
