@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from attndyn.analysis.series import (
     first_crossing,
@@ -14,13 +15,21 @@ from attndyn.analysis.series import (
     turning_points,
     until_divergence,
 )
+from attndyn.spec.base import AnalyzerOptions
 
 Array = NDArray[np.float64]
 
 ONSET = 0.1
 REGROWN = 0.5
-MIN_DEPTH = 0.1
-NOISE_FACTOR = 6.0
+
+
+class RetractionOptions(AnalyzerOptions):
+    """What counts as a retraction: a fall that stands out against the peak and above the noise."""
+
+    min_depth: float = Field(default=0.1, gt=0, lt=1, description="smallest fall, relative to the peak")
+    noise_factor: float = Field(
+        default=6.0, ge=0, description="added to the smallest fall, in standard deviations of the noise"
+    )
 
 
 class Event(NamedTuple):

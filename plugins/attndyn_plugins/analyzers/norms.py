@@ -9,33 +9,23 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import describe, group, over_steps
-from attndyn.analysis.retraction import EVENT, MIN_DEPTH, NOISE_FACTOR, find_retractions
+from attndyn.analysis.retraction import EVENT, RetractionOptions, find_retractions
 from attndyn.analysis.spectra import row_norms
 from attndyn.registry import analyzer
 from attndyn.report import style
-from attndyn.spec.base import AnalyzerOptions
 
 
 @analyzer("norms")
 class Norms(Analyzer):
     """Norms of the rows of W_0 and the columns of W_1, and the retractions of every embedding."""
 
-    class Options(AnalyzerOptions):
-        """What counts as a retraction: a fall that stands out against the peak and above the noise."""
+    class Options(RetractionOptions):
+        """What counts as a retraction."""
 
         kind: Literal["norms"] = "norms"
-        min_depth: float = Field(
-            default=MIN_DEPTH, gt=0, lt=1, description="smallest fall, relative to the peak"
-        )
-        noise_factor: float = Field(
-            default=NOISE_FACTOR,
-            ge=0,
-            description="added to the smallest fall, in standard deviations of the noise",
-        )
 
     options: Norms.Options
     requires = ("parameters",)

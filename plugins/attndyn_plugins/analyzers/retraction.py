@@ -10,16 +10,14 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
-from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.records import describe, group, over_steps
-from attndyn.analysis.retraction import MIN_DEPTH, NOISE_FACTOR, Event, find_retractions
+from attndyn.analysis.retraction import Event, RetractionOptions, find_retractions
 from attndyn.analysis.series import Array, band, first_crossing, until_divergence
 from attndyn.analysis.spectra import row_norms
 from attndyn.registry import analyzer
 from attndyn.report import style
-from attndyn.spec.base import AnalyzerOptions
 
 GROWN = 0.5
 QUANTILES = [0.5, 0.1, 0.9]
@@ -40,18 +38,10 @@ FEWEST = 4
 class Retraction(Analyzer):
     """Depth, start, trough and recovery of each token's deepest retraction, and of the medium tokens."""
 
-    class Options(AnalyzerOptions):
-        """What counts as a retraction, as for `norms`."""
+    class Options(RetractionOptions):
+        """What counts as a retraction."""
 
         kind: Literal["retraction"] = "retraction"
-        min_depth: float = Field(
-            default=MIN_DEPTH, gt=0, lt=1, description="smallest fall, relative to the peak"
-        )
-        noise_factor: float = Field(
-            default=NOISE_FACTOR,
-            ge=0,
-            description="added to the smallest fall, in standard deviations of the noise",
-        )
 
     options: Retraction.Options
     requires = ("parameters",)
