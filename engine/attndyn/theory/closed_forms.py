@@ -6,6 +6,7 @@ Throughout, `pi (token,)` is the stationary distribution and ℓ = log π − me
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import entr
 
 
 def condensation_rate(pi: np.ndarray) -> float:
@@ -40,6 +41,40 @@ def focus_rate(pi: np.ndarray, lam: float, d_head: int) -> float:
     spread = np.sum(pi**3) - squares**2
     pull = (pi**2 @ centred) / squares - pi @ centred
     return float(lam / np.sqrt(d_head) * embedding_scale(pi) ** 2 * spread * pull)
+
+
+def value_embedding_scale(pi: np.ndarray) -> float:
+    """|w| at the first critical point of a model with W_V: |w|³ = ‖ℓ‖ / ‖π‖⁴.
+
+    As without, W_0 = π wᵀ and πᵀ W_0 W_V W_1 = ℓᵀ; balance makes the three norms equal, to |w| ‖π‖.
+    """
+    return float(np.cbrt(np.linalg.norm(_centred_log(pi)) / np.linalg.norm(pi) ** 4))
+
+
+def coupling(pi: np.ndarray, transition: np.ndarray) -> float:
+    """How far attention to frequent tokens helps on the first plateau: κ over |w|² and the scores' scale.
+
+    (Σπ³ − ‖π‖⁴) (Σ_i π_i² (Pℓ)_i / ‖π‖² − Σπℓ) for any chain. The first factor is never negative; the second
+    is how much more often frequent tokens follow frequent tokens than π has it, and may be. A sticky chain
+    has λ (Σπ²ℓ/‖π‖² − Σπℓ) there.
+
+    Args:
+        pi: stationary distribution `(token,)`.
+        transition: P `(token, next_token)`.
+    """
+    centred, squares = _centred_log(pi), pi @ pi
+    pull = pi**2 @ transition @ centred / squares - pi @ centred
+    return float((np.sum(pi**3) - squares**2) * pull)
+
+
+def entropy(pi: np.ndarray) -> float:
+    """Entropy of π in nats, the loss of predicting π; terms of probability 0 count nothing."""
+    return float(entr(pi).sum())
+
+
+def entropy_rate(pi: np.ndarray, transition: np.ndarray) -> float:
+    """Mean entropy of the rows of P under π in nats: the loss of predicting the chain itself."""
+    return float(pi @ entr(transition).sum(axis=1))
 
 
 def _centred_log(pi: np.ndarray) -> np.ndarray:
