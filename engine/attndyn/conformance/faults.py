@@ -31,6 +31,8 @@ class Fault(StrEnum):
     VIEW = "view of the state"
     NOT_IN_PLACE = "not in place"
     NOT_RESTORED = "not restored"
+    NOT_CONSERVED = "not conserved"
+    OFF_FORMAT = "not as documented"
     UNLABELLED = "unlabelled"
     NOTHING_DRAWN = "nothing drawn"
     ERROR = "error"
