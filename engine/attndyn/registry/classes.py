@@ -69,6 +69,11 @@ def analyzer(name: str) -> Callable[[Class], Class]:
     return register("analyzer", name)
 
 
+def expectation(name: str) -> Callable[[Class], Class]:
+    """Register a kind of expectation."""
+    return register("expectation", name)
+
+
 def names(kind: str) -> list[str]:
     """All names of a kind, registered or announced, sorted; nothing is imported for it."""
     return sorted({n for k, n in registered if k == kind} | set(_announced(kind)))

@@ -31,6 +31,9 @@ PROTOCOLS = {
     "optimizer": Protocol("attndyn.optim.optimizer.Optimizer", "attndyn.spec.base.OptimizerOptions", "kind"),
     "probe": Protocol("attndyn.simulation.probe.Probe", "attndyn.spec.base.ProbeOptions", ""),
     "analyzer": Protocol("attndyn.analysis.analyzer.Analyzer", "attndyn.spec.base.AnalyzerOptions", "kind"),
+    "expectation": Protocol(
+        "attndyn.conformance.expectation.Expectation", "attndyn.spec.base.ExpectationOptions", "kind"
+    ),
 }
 KINDS = tuple(PROTOCOLS)
 

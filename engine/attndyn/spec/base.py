@@ -8,6 +8,11 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""Names that are safe as a directory's."""
+Verdict = Literal["holds", "in part", "does not hold", "not applicable"]
+"""What a run has to say of a claim."""
+
 Path = tuple[str | int, ...]
 """Place in a spec or a section: keys and list indices, outermost first."""
 
@@ -182,3 +187,14 @@ class AnalyzerOptions(Section):
     """Options common to all analyzers; an analyzer's `Options` class inherits from it and fixes `kind`."""
 
     kind: str = Field(description="name of the analyzer")
+
+
+class ExpectationOptions(Section):
+    """Options common to all expectations; an expectation's `Options` class inherits from it and fixes `kind`."""
+
+    kind: str = Field(description="name of the kind of expectation")
+    id: str = Field(max_length=64, pattern=NAME, description="short name, its own in the spec")
+    claim: str = Field(min_length=1, max_length=500, description="what is said to be so, in words")
+    source: str = Field(min_length=1, max_length=200, description="who says so: a section of the paper, a review")
+    verdict: Verdict = Field(default="holds", description="the verdict on record; another one is reported")
+    note: str = Field(default="", max_length=2000, description="what was tried, where it does not hold")

@@ -10,12 +10,14 @@ from attndyn import registry
 from attndyn.spec.base import (
     AnalyzerOptions,
     DataOptions,
+    ExpectationOptions,
     Flaw,
     ModelOptions,
     OptimizerOptions,
     ProbeOptions,
     SteppedOptions,
 )
+from attndyn.spec.selection import selections
 from attndyn.spec.words import quote
 
 if TYPE_CHECKING:
@@ -105,6 +107,41 @@ def tokens_exist(data: DataOptions, probes: dict[str, ProbeOptions]) -> Iterator
                 yield Flaw(("probes", name, "tokens", index), message, also=(("data", "tokens"),))
 
 
+def expectations_differ(expect: list[ExpectationOptions]) -> Iterator[Flaw]:
+    """Verdicts are filed by the expectation's id."""
+    ids = [options.id for options in expect]
+    for index, name in enumerate(ids):
+        if name in ids[:index]:
+            yield Flaw(("expect", index, "id"), f"the id '{name}' is given twice")
+
+
+def selections_are_made(
+    expect: list[ExpectationOptions],
+    probes: dict[str, ProbeOptions],
+    analyzers: list[AnalyzerOptions],
+    training: Training,
+) -> Iterator[Flaw]:
+    """An expectation speaks of what the run records and computes."""
+    kinds = [options.kind for options in analyzers]
+    for index, options in enumerate(expect):
+        for place, selection in selections(options):
+            path = ("expect", index, *place)
+            if selection.probe is not None and selection.probe not in probes:
+                message = f"no such probe in the spec; {registry.nearest(selection.probe, list(probes))}"
+                yield Flaw((*path, "probe"), message, also=(("probes",),))
+            if selection.analyzer is not None and selection.analyzer not in kinds:
+                message = f"no such analyzer in the spec; {registry.nearest(selection.analyzer, kinds)}"
+                yield Flaw((*path, "analyzer"), message, also=(("analyzers",),))
+            if selection.boundaries and "stages" not in kinds:
+                where = next(iter(selection.boundaries))
+                message = "a boundary needs the analyzer stages, which is not among analyzers"
+                yield Flaw((*path, *where), message, also=(("analyzers",),))
+            for where, step in selection.steps.items():
+                if step > training.steps:
+                    message = f"found step {step}; allowed: 0 to {training.steps} (training.steps)"
+                    yield Flaw((*path, *where), message, also=(("training", "steps"),))
+
+
 def masked_token_exists(data: DataOptions, model: ModelOptions) -> Iterator[Flaw]:
     """A mask of a token that is none would mask nothing, and a control would control nothing."""
     token, d_vocab = getattr(model, "mask_token", None), data.d_vocab
@@ -138,6 +175,8 @@ CHECKS = (
     representation_is_exact,
     probe_steps_are_run,
     tokens_exist,
+    expectations_differ,
+    selections_are_made,
     masked_token_exists,
     arrays_fit,
 )

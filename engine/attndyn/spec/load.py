@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
@@ -26,11 +26,15 @@ PLUGGED = {
 }
 """Sections that belong to one plugin: its kind, and the key that names it."""
 
+Check = Callable[[Spec], Iterable[Flaw]]
 AnySection = TypeVar("AnySection", bound=Section)
 
 
 def load_spec(
-    path: str | FilePath, overrides: Sequence[str] = (), plugins: Sequence[str | FilePath] = ()
+    path: str | FilePath,
+    overrides: Sequence[str] = (),
+    plugins: Sequence[str | FilePath] = (),
+    check: Check | None = None,
 ) -> Spec:
     """The spec in a file, with `path=value` overrides put in.
 
@@ -40,12 +44,13 @@ def load_spec(
         path: the spec's file.
         overrides: `path=value`, later ones over earlier ones.
         plugins: files and folders of plugins besides those of the spec, relative to the working directory.
+        check: what else to look for in a spec that is valid by itself.
 
     Raises:
         SpecError: listing every problem found, each with its file, line and column.
     """
     folder = FilePath(path).parent
-    return parse_spec(read_file(path), printable(str(path)), overrides, plugins, folder)
+    return parse_spec(read_file(path), printable(str(path)), overrides, plugins, folder, check)
 
 
 def parse_spec(
@@ -54,6 +59,7 @@ def parse_spec(
     overrides: Sequence[str] = (),
     plugins: Sequence[str | FilePath] = (),
     folder: str | FilePath = "",
+    check: Check | None = None,
 ) -> Spec:
     """The spec in `text`; `source` names it in messages, and `plugins` in it are relative to `folder`.
 
@@ -73,7 +79,11 @@ def parse_spec(
     complete = load_plugins(root, FilePath(folder), plugins, findings)
     if complete is None:  # whatever the spec says of a missing plugin would be called unknown
         raise findings.error()
-    spec = _Assembly(complete, findings).spec()
+    assembly = _Assembly(complete, findings)
+    spec = assembly.spec()
+    if spec is not None and check is not None:
+        for flaw in check(spec):
+            assembly.report(flaw)
     if spec is None or findings:
         raise findings.error()
     return spec
@@ -98,6 +108,7 @@ class _Assembly:
                 self.keep(name, self.plugin(kind, tag, (name,), self.raw[name]))
         self.probes(self.raw.get("probes", DEFAULT_PROBES))
         self.analyzers(self.raw.get("analyzers", []))
+        self.expect(self.raw.get("expect", []))
         if len(self.sections) == len(Spec.model_fields):
             return self.validate(Spec, self.sections, ())
         for flaw in checks.across_sections(self.sections):
@@ -150,6 +161,14 @@ class _Assembly:
                 self.report(Flaw(("analyzers", index), unknown(item, registry.names("analyzer"))))
                 found.append(None)
         self.keep("analyzers", None if None in found else found)
+
+    def expect(self, raw: Any) -> None:
+        """The list of expectations, each a mapping with `kind` and options."""
+        if not isinstance(raw, list):
+            self.report(Flaw(("expect",), f"found {describe(raw)}; a list is needed"))
+            return
+        found = [self.plugin("expectation", "kind", ("expect", i), item) for i, item in enumerate(raw)]
+        self.keep("expect", None if None in found else found)
 
     def plugin(self, kind: str, tag: str, place: Path, raw: Any) -> Section | None:
         """A section whose class is that of the plugin named under `tag`."""

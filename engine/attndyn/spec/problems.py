@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from attndyn.registry import nearest
-from attndyn.spec.base import Flaw, Path
+from attndyn.spec.base import NAME, Flaw, Path
 from attndyn.spec.words import describe, quote, shorten
 
 WANTED = {
@@ -33,8 +33,6 @@ WANTED = {
     "string_too_long": "may have at most {max_length} characters",
 }
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""Names that are safe as a directory's."""
 PATTERNS = {NAME: "letters, digits, dots, dashes and underscores are allowed, a letter or digit first"}
 """Regular expressions in words."""
 

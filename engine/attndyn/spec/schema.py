@@ -21,10 +21,12 @@ def json_schema() -> Json:
     """Schema (draft 2020-12) of a spec file; a plugin that fails to load is left out of it."""
     sections = {name: _tagged(kind, tag) for name, (kind, tag) in PLUGGED.items()}
     analyzers, probes = _tagged("analyzer", "kind"), _options("probe")
+    expectations = _tagged("expectation", "kind")
     models: list[type[Section]] = [
         Spec,
         *probes.values(),
         *analyzers,
+        *expectations,
         *(m for members in sections.values() for m in members),
     ]
     refs, definitions = models_json_schema([(model, "validation") for model in models])
@@ -47,6 +49,9 @@ def json_schema() -> Json:
     names: Json = {"enum": registry.names("analyzer")}
     properties["analyzers"] = _described(
         "analyzers", type="array", items={"oneOf": [names, *(ref(m) for m in analyzers)]}, default=[]
+    )
+    properties["expect"] = _described(
+        "expect", type="array", items={"oneOf": [ref(m) for m in expectations]}, default=[]
     )
     return {"$schema": DIALECT, **schema, "$defs": definitions["$defs"]}
 

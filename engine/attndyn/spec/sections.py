@@ -11,8 +11,10 @@ from pydantic import Field, SerializeAsAny
 
 from attndyn.spec import checks
 from attndyn.spec.base import (
+    NAME,
     AnalyzerOptions,
     DataOptions,
+    ExpectationOptions,
     Flaw,
     ModelOptions,
     OptimizerOptions,
@@ -21,10 +23,12 @@ from attndyn.spec.base import (
 )
 from attndyn.spec.canonical import to_yaml
 from attndyn.spec.plugged import MAX_PLUGINS
-from attndyn.spec.problems import NAME
 from attndyn.spec.replicas import MAX_REPLICAS, Replicas, expand, replica_flaws
 
 DEFAULT_PROBES = {"loss": {"every": 1}, "attention": {"every": 10}, "parameters": {"every": 50}}
+
+#: what a trajectory does not depend on
+NOT_SIMULATED = ("name", "description", "quick", "analyzers", "expect")
 
 
 class Training(Section):
@@ -83,7 +87,7 @@ class Header(Section):
     representation: Literal["auto", "positions", "counts", "population"] = Field(
         default="auto", description="how contexts are held; auto takes the cheapest exact one"
     )
-    expect: list[dict[str, Any]] = Field(default=[], description="what must hold of the results")
+    quick: bool = Field(default=False, description="judged by `attndyn conform --quick` too: done in seconds")
 
 
 class Spec(Header):
@@ -97,6 +101,9 @@ class Spec(Header):
     probes: dict[str, SerializeAsAny[ProbeOptions]] = Field(description="what is recorded, and when")
     analyzers: list[SerializeAsAny[AnalyzerOptions]] = Field(
         default=[], description="what is computed from the record"
+    )
+    expect: list[SerializeAsAny[ExpectationOptions]] = Field(
+        default=[], description="what must hold of the results: claims, each with what decides it"
     )
 
     def flaws(self) -> Iterator[Flaw]:
@@ -112,6 +119,15 @@ class Spec(Header):
     def sha256(self) -> str:
         """Hexadecimal SHA-256 of the canonical text."""
         return hashlib.sha256(self.to_yaml().encode()).hexdigest()
+
+    @property
+    def simulation_sha256(self) -> str:
+        """Hexadecimal SHA-256 of what the trajectory depends on, and not of what is made of it.
+
+        Specs that differ in their name, description, analyzers or expectations only have the same one.
+        """
+        kept = self.model_dump(mode="json", exclude=set(NOT_SIMULATED))
+        return hashlib.sha256(to_yaml(kept).encode()).hexdigest()
 
     def replicas_expanded(self) -> Replicas:
         """The replicas of this spec, combination by combination, seeds innermost."""

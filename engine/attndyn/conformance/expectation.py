@@ -1,0 +1,85 @@
+"""The expectation protocol: what a run shows, replica by replica, of a claim."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attndyn.conformance.measured import Measured
+from attndyn.errors import AttndynError
+from attndyn.spec.base import ExpectationOptions
+from attndyn.spec.selection import Reference
+
+
+class VacuousError(AttndynError):
+    """A check that could not fail, or that has nothing to look at: a mistake of the spec, and no verdict."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was seen of a claim in each trial: as a rule a replica is one.
+
+    Attributes:
+        figures: the number looked at, shape (trial,); NaN where the claim says nothing of the trial, because
+            what it speaks of is not there.
+        holds: whether it is as claimed, shape (trial,).
+        criterion: what decides, in a few symbols: `≥ 0.05`.
+        units: of the figures.
+        nearly: whether it is as claimed within the wider tolerance, shape (trial,); None if there is none.
+        detail: what else was seen, in a line.
+    """
+
+    figures: NDArray[np.float64]
+    holds: NDArray[np.bool_]
+    criterion: str
+    units: str = "1"
+    nearly: NDArray[np.bool_] | None = None
+    detail: str = ""
+
+    @property
+    def applies(self) -> NDArray[np.bool_]:
+        """Trials of which the claim says something, shape (trial,)."""
+        return ~np.isnan(self.figures)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs that an expectation is judged on: the spec's own, and those that it refers to."""
+
+    own: Measured
+    others: Callable[[Reference], Measured] = field(repr=False)
+
+
+class Expectation(ABC):
+    """Base of all kinds of expectations. One file each, registered with `@registry.expectation("name")`.
+
+    Attributes:
+        name: set by the registering decorator.
+        Options: Pydantic class of the options in a spec, with `kind: Literal["name"]`. A field that is a
+            `Selection` is checked by the engine: its probe or analyzer when the spec is loaded, its variable
+            and labels before the run.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[ExpectationOptions]]
+
+    def __init__(self, options: ExpectationOptions):
+        self.options = options
+
+    def references(self) -> Sequence[Reference]:
+        """The other runs that `judge` asks for; none by default."""
+        return ()
+
+    @abstractmethod
+    def judge(self, evidence: Evidence) -> Judgement:
+        """What the runs show.
+
+        Raises:
+            VacuousError: the check could not fail, or there is nothing to look at.
+            SelectionError: a selection names what is not there.
+        """

@@ -1,0 +1,1 @@
+"""The kinds of expectations that come with the engine."""

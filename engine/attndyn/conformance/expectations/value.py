@@ -1,0 +1,85 @@
+"""`value`: a number of the run against a number, another one of the run, or a formula of the theory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from attndyn import registry
+from attndyn.conformance.comparison import Array, ComparisonOptions
+from attndyn.conformance.expectation import Evidence, Expectation, Judgement
+from attndyn.spec.base import Flaw
+from attndyn.spec.selection import Selection
+from attndyn.theory import formulas
+
+
+class ValueOptions(ComparisonOptions):
+    """What number, and what it is compared with: one of `number`, `other`, `formula`."""
+
+    kind: Literal["value"] = "value"
+    of: Selection = Field(description="the number looked at")
+    number: float | None = Field(default=None, description="compare with this number")
+    other: Selection | None = Field(default=None, description="compare with another number of the same run")
+    formula: str | None = Field(default=None, description="compare with a formula of the theory, by name")
+    arguments: dict[str, Any] = Field(default={}, description="of the formula, such as token: 1")
+    times: float = Field(default=1.0, description="factor on what it is compared with")
+    plus: float = Field(default=0.0, description="added to that")
+
+    def flaws(self) -> Iterator[Flaw]:
+        """One target; an equality needs a tolerance; a formula must exist."""
+        yield from super().flaws()
+        given = [n for n in ("number", "other", "formula") if getattr(self, n) is not None]
+        if len(given) != 1:
+            yield Flaw(
+                (), f"give exactly one of number, other, formula; found {', '.join(given) or 'none'}"
+            )
+        if self.relation == "equal" and not self.atol and not self.rtol:
+            yield Flaw(("relation",), "equal needs a tolerance, atol or rtol")
+        if self.other is not None and self.other == self.of and (self.times, self.plus) == (1, 0):
+            yield Flaw(("other",), "is compared with itself: that cannot fail")
+        if self.formula is not None and self.formula not in formulas.FORMULAS:
+            known = registry.nearest(self.formula, list(formulas.FORMULAS))
+            yield Flaw(("formula",), f"no such formula of the theory; {known}")
+
+
+@registry.expectation("value")
+class Value(Expectation):
+    """A number of each replica, against a target."""
+
+    Options = ValueOptions
+    options: ValueOptions
+
+    def judge(self, evidence: Evidence) -> Judgement:
+        """See `Expectation.judge`."""
+        options, picked = self.options, evidence.own.pick(self.options.of)
+        target = options.times * self._target(evidence, picked.replicas) + options.plus
+        options.refuse_vacuous(target, picked.lowest, picked.highest)
+        figures = np.where(np.isnan(target), np.nan, picked.values)
+        wider = options.wider_tolerance(target)
+        return Judgement(
+            figures,
+            options.within(figures, target, options.tolerance(target)),
+            options.spell(target),
+            picked.units,
+            None if wider is None else options.within(figures, target, wider),
+        )
+
+    def _target(self, evidence: Evidence, replicas: Array) -> Array:
+        """What is compared with, for each replica."""
+        options, own = self.options, evidence.own
+        if options.number is not None:
+            return np.full(len(replicas), options.number)
+        if options.other is not None:
+            found = own.pick(options.other)
+            values = dict(zip(found.replicas.tolist(), found.values.tolist(), strict=True))
+            return np.array([values.get(int(replica), np.nan) for replica in replicas])
+        specs = own.spec.replicas_expanded().specs
+        return np.array([self._formula(specs[int(replica)]) for replica in replicas])
+
+    def _formula(self, spec: Any) -> float:
+        from attndyn.theory.setting import Setting
+
+        return formulas.evaluate(str(self.options.formula), Setting.of(spec), **self.options.arguments)
