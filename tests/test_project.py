@@ -20,7 +20,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 # ground floor first; what is on one floor may import from it and from those before it
 FLOORS = (
-    ("errors", "files", "interrupt"),
+    ("errors", "files", "interrupt", "provenance"),
     ("registry",),
     ("spec",),
     ("backend",),

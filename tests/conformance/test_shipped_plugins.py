@@ -4,12 +4,12 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from attndyn import registry
 from attndyn.conformance import check_plugin
+from attndyn.conformance.plugins import SUITES
 
 SHIPPED = [
     (kind, entry.name)
-    for kind in registry.KINDS
+    for kind in SUITES
     for entry in entry_points(group=f"attndyn.{kind}")
     if entry.dist and entry.dist.name == "attndyn"
 ]

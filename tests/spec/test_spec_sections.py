@@ -60,7 +60,8 @@ def test_canonical_text_loads_back_to_the_same(path):
         "data.tokens=[no, '1e3', é]",
         "replicas={vary: {optimizer.lr: [1, 1e-3], data.transition.lam: [0.0, 0.9]}, combine: zip}",
         "analyzers=[entropy, {kind: cosine, tokens: 2}]",
-        "expect=[{anything: [1, {a: null}]}]",
+        "expect=[{kind: value, id: a, claim: b, source: c, relation: at_most, number: 1, "
+        "of: {probe: loss, variable: loss, at: last}}]",
         'description="two\\nlines: with # and 1:30"',
         "data={kind: markov, transition: {kind: explicit, matrix: [[0, 1], [0.5, 0.5]]}}",
     ],

@@ -74,7 +74,9 @@ class ComparisonOptions(ToleranceOptions):
         room = np.maximum(highest, target) - np.minimum(lowest, target)
         size = np.maximum(np.abs(target), max(abs(lowest), abs(highest)))
         if np.nanmax(widest) > 0 and np.nanmin(np.where(room > 0, room, size) - widest) <= 0:
-            message = f"cannot fail: the tolerance {np.nanmax(widest):.3g} is as wide as the range of the quantity"
+            message = (
+                f"cannot fail: the tolerance {np.nanmax(widest):.3g} is as wide as the range of the quantity"
+            )
             raise VacuousError(f"{message}, {lowest:.6g} to {highest:.6g}")
 
     def spell(self, target: Array) -> str:

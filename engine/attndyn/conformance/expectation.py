@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attndyn.conformance.measured import Measured
 from attndyn.errors import AttndynError
-from attndyn.spec.base import ExpectationOptions
+from attndyn.spec.base import ExpectationOptions, Flaw
 from attndyn.spec.selection import Reference
 
 
@@ -74,6 +74,13 @@ class Expectation(ABC):
     def references(self) -> Sequence[Reference]:
         """The other runs that `judge` asks for; none by default."""
         return ()
+
+    def flaws(self, measured: Measured) -> Iterator[Flaw]:
+        """What is wrong with the options, seen with a short run of the same labels; none by default.
+
+        Selections are checked without it.
+        """
+        return iter(())
 
     @abstractmethod
     def judge(self, evidence: Evidence) -> Judgement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,13 @@ from attndyn.registry import nearest
 from attndyn.spec import Spec
 from attndyn.spec.base import Path
 from attndyn.spec.selection import ENDS, Selection
+
+TAKEN: dict[str, Callable[[NDArray[np.float64]], Any]] = {
+    "min": np.min,
+    "max": np.max,
+    "mean": np.mean,
+    "range": np.ptp,
+}
 
 
 class SelectionError(AttndynError):
@@ -84,7 +91,7 @@ class Measured:
             SelectionError: there is no such variable or label, or a dimension needs one.
         """
         if selection.probe is not None:
-            source = self.trajectory[selection.probe].to_dataset(inherit=False)
+            source = self.trajectory.children[selection.probe].to_dataset(inherit=False)
         else:
             source = self.result(str(selection.analyzer))
         if selection.variable not in source:
@@ -253,7 +260,7 @@ def _over(
         return np.nan
     if take.startswith("step_of_"):
         return float(at[within.argmin() if take == "step_of_min" else within.argmax()])
-    return float({"min": np.min, "max": np.max, "mean": np.mean, "range": np.ptp}[take](within))
+    return float(TAKEN[take](within))
 
 
 def _span(values: NDArray[np.float64]) -> tuple[float, float]:

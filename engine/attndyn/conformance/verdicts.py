@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ def no_verdict(options: ExpectationOptions, problem: str) -> Finding:
     return Finding(**_of(options), verdict=None, problem=problem)
 
 
-def _of(options: ExpectationOptions) -> dict[str, str]:
+def _of(options: ExpectationOptions) -> dict[str, Any]:
     names = ("id", "kind", "claim", "source", "note")
     return {name: getattr(options, name) for name in names} | {"recorded": options.verdict}
 

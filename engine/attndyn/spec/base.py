@@ -190,11 +190,11 @@ class AnalyzerOptions(Section):
 
 
 class ExpectationOptions(Section):
-    """Options common to all expectations; an expectation's `Options` class inherits from it and fixes `kind`."""
+    """Options common to all expectations; the `Options` of each inherit from it and fix `kind`."""
 
     kind: str = Field(description="name of the kind of expectation")
     id: str = Field(max_length=64, pattern=NAME, description="short name, its own in the spec")
     claim: str = Field(min_length=1, max_length=500, description="what is said to be so, in words")
-    source: str = Field(min_length=1, max_length=200, description="who says so: a section of the paper, a review")
+    source: str = Field(min_length=1, max_length=200, description="who says so, and where")
     verdict: Verdict = Field(default="holds", description="the verdict on record; another one is reported")
     note: str = Field(default="", max_length=2000, description="what was tried, where it does not hold")

@@ -17,8 +17,8 @@ ENDS = ("first", "last")
 class Selection(Section):
     """One number for each replica: a variable of a probe or an analyzer, its labels, and when.
 
-    A variable over steps needs one of `step`, `at`, `window`; a window, or several labels, what is taken of it.
-    Dimensions of length 1 need no label.
+    A variable over steps needs one of `step`, `at`, `window`; a window, or several labels, what is taken of
+    it. Dimensions of length 1 need no label.
     """
 
     probe: str | None = Field(default=None, description="the probe that recorded it")
@@ -49,7 +49,9 @@ class Selection(Section):
         if (self.window is None) != (self.take is None):
             yield Flaw((), "window and take belong together; found one of them only")
         for dim, label in self.labels.items():
-            if not _is_label(label) and not (isinstance(label, list) and label and all(map(_is_label, label))):
+            if not _is_label(label) and not (
+                isinstance(label, list) and label and all(map(_is_label, label))
+            ):
                 yield Flaw(
                     ("labels", dim), f"found {describe(label)}; a label, or a list of labels, is needed"
                 )
@@ -77,7 +79,9 @@ class Selection(Section):
         when = f"at {self.at}" if self.at else f"at step {self.step}" if self.step is not None else ""
         if self.window:
             when = f"{self.take} from {self.window[0]} to {self.window[1]}"
-        inner = ", ".join([*([f"{self.across} of the rest"] if self.across else []), *labels, when]).strip(", ")
+        inner = ", ".join([*([f"{self.across} of the rest"] if self.across else []), *labels, when]).strip(
+            ", "
+        )
         return f"{self.probe or self.analyzer}.{self.variable}" + (f" ({inner})" if inner else "")
 
 
@@ -115,4 +119,3 @@ def _is_label(value: Any) -> bool:
 
 def _spell(label: Any) -> str:
     return "/".join(map(str, label)) if isinstance(label, list) else str(label)
-

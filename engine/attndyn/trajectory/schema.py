@@ -9,6 +9,7 @@ import netCDF4
 import numpy as np
 
 from attndyn import __version__, registry
+from attndyn.provenance import code_sha256
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import Declaration, Variable
 from attndyn.spec import Replicas
@@ -38,6 +39,8 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
             "attndyn_version": __version__,
             "spec_yaml": spec.to_yaml(),
             "spec_sha256": spec.sha256,
+            "simulation_sha256": spec.simulation_sha256,
+            "code_sha256": code_sha256(),
             "plugins": json.dumps(registry.digests(spec.plugins)),
             "backend": simulation.backend.name,
             "dtype": str(simulation.backend.dtype),

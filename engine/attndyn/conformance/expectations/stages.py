@@ -12,7 +12,7 @@ from pydantic import Field
 
 from attndyn import registry
 from attndyn.conformance.expectation import Evidence, Expectation, Judgement
-from attndyn.conformance.measured import SelectionError
+from attndyn.conformance.measured import Measured, SelectionError
 from attndyn.registry import nearest
 from attndyn.spec.base import ExpectationOptions, Flaw
 
@@ -48,10 +48,22 @@ class StagesOptions(ExpectationOptions):
 
 @registry.expectation("stages")
 class Stages(Expectation):
-    """The figure is how many of the conditions are met, the mean over heads: boundaries there, in order, absent."""
+    """The figure is how many of the conditions are met, the mean over heads."""
 
     Options = StagesOptions
     options: StagesOptions
+
+    def flaws(self, measured: Measured) -> Iterator[Flaw]:
+        """The boundaries must be among those that the analyzer knows."""
+        if all(options.kind != "stages" for options in measured.spec.analyzers):
+            yield Flaw((), "needs the analyzer stages, which is not among analyzers")
+            return
+        for name in ("order", "present", "absent"):
+            for index, label in enumerate(getattr(self.options, name)):
+                try:
+                    _steps(measured.result("stages"), label, (name, index))
+                except SelectionError as error:
+                    yield Flaw(error.path, str(error))
 
     def judge(self, evidence: Evidence) -> Judgement:
         """See `Expectation.judge`."""
@@ -68,7 +80,7 @@ class Stages(Expectation):
             ]
         )
         heads = met.all(axis=0).reshape(met.shape[1], -1)
-        holds = heads.all(axis=1) if options.heads == "all" else heads.any(axis=1)
+        holds = np.asarray(heads.all(axis=1) if options.heads == "all" else heads.any(axis=1))
         figures = met.sum(axis=0).reshape(met.shape[1], -1).mean(axis=1)
         steps = dict(zip((*options.order, *options.present), (*order, *present), strict=True))
         return Judgement(
@@ -77,14 +89,20 @@ class Stages(Expectation):
 
     def _criterion(self) -> str:
         options = self.options
-        parts = [" < ".join(options.order), ", ".join(options.present), ", ".join(f"no {b}" for b in options.absent)]
+        parts = [
+            " < ".join(options.order),
+            ", ".join(options.present),
+            ", ".join(f"no {b}" for b in options.absent),
+        ]
         return "; ".join(part for part in parts if part)
 
 
 def _medians(steps: dict[str, Any]) -> str:
     """Median step of each boundary, over the replicas and heads that have it."""
     there = {label: found[~np.isnan(found)] for label, found in steps.items()}
-    return ", ".join(f"{label} {np.median(f):.0f}" if f.size else f"{label} absent" for label, f in there.items())
+    return ", ".join(
+        f"{label} {np.median(f):.0f}" if f.size else f"{label} absent" for label, f in there.items()
+    )
 
 
 def _steps(found: xr.Dataset, label: str, path: tuple[str, int]) -> Any:

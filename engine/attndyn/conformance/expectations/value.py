@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from attndyn import registry
@@ -33,9 +34,7 @@ class ValueOptions(ComparisonOptions):
         yield from super().flaws()
         given = [n for n in ("number", "other", "formula") if getattr(self, n) is not None]
         if len(given) != 1:
-            yield Flaw(
-                (), f"give exactly one of number, other, formula; found {', '.join(given) or 'none'}"
-            )
+            yield Flaw((), f"give exactly one of number, other, formula; found {', '.join(given) or 'none'}")
         if self.relation == "equal" and not self.atol and not self.rtol:
             yield Flaw(("relation",), "equal needs a tolerance, atol or rtol")
         if self.other is not None and self.other == self.of and (self.times, self.plus) == (1, 0):
@@ -67,7 +66,7 @@ class Value(Expectation):
             None if wider is None else options.within(figures, target, wider),
         )
 
-    def _target(self, evidence: Evidence, replicas: Array) -> Array:
+    def _target(self, evidence: Evidence, replicas: NDArray[np.intp]) -> Array:
         """What is compared with, for each replica."""
         options, own = self.options, evidence.own
         if options.number is not None:
