@@ -15,6 +15,10 @@ from attndyn.layers.architecture import Architecture
 from attndyn.layers.parameters import Parameter, Parameters
 from attndyn.spec import Spec
 from attndyn.theory.setting import OutOfReach, Setting
+from attndyn.theory.tangent import Tangents
+
+#: directions of a Hessian that are taken at once: bounds the memory, changes no number
+HESSIAN_BATCH = 256
 
 
 class Problem:
@@ -172,6 +176,32 @@ class Problem:
     def losses(self, batch: np.ndarray) -> np.ndarray:
         """The losses `(n,)` in nats at a batch of flat vectors `(n, P)`."""
         return self._evaluate(batch)[0]
+
+    def hvp(self, flat: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """The Hessian at `flat (P,)` times `direction (P,)`, or times each of a batch `(n, P)`; exact.
+
+        Raises:
+            OutOfReach: the model is not a one-layer model of the theory.
+        """
+        gradients = self.tangents(flat, np.atleast_2d(direction)).gradients
+        return self.pack({name: pair.rate for name, pair in gradients.items()}).reshape(direction.shape)
+
+    def tangents(self, flat: np.ndarray, directions: np.ndarray) -> Tangents:
+        """What the directions `(n, P)` change at `flat (P,)`; raises as `hvp` does."""
+        if self.setting is None:
+            name = self.architecture.options.architecture
+            raise OutOfReach(
+                f"architecture '{name}' with these options: second derivatives are there for one layer of "
+                "one head only, pure_attention and residual, without W_O, positions and mask"
+            )
+        return Tangents.of(self.setting, self.unpack(flat), self.unpack(directions))
+
+    def hessian(self, flat: np.ndarray) -> np.ndarray:
+        """The Hessian `(P, P)` at `flat (P,)`, symmetric; for small sizes. Raises as `hvp` does."""
+        unit = np.eye(self.size)
+        parts = [unit[i : i + HESSIAN_BATCH] for i in range(0, self.size, HESSIAN_BATCH)]
+        columns = np.concatenate([self.hvp(flat, part) for part in parts])
+        return (columns + columns.T) / 2
 
     def _evaluate(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n = len(batch)
