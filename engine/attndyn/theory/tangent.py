@@ -1,7 +1,8 @@
 """Exact Hessian-vector products of the one-layer models in the population limit.
 
 The gradient is written out in pairs of a value and its rate of change along a direction; the product rule
-and the rates of the two softmaxes are all that is needed. No differences are taken, so a product is exact to rounding.
+and the rates of the two softmaxes are all that is needed.
+No differences are taken, so a product is exact to rounding.
 """
 
 from __future__ import annotations
