@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from attndyn import __version__
+from attndyn.cli.conform import conform
 from attndyn.errors import AttndynError
 
 if TYPE_CHECKING:
     from attndyn.runs import Run
 
-FELL_SHORT, DIVERGED, INTERRUPTED, USAGE = 1, 3, 130, 2
+DIVERGED, INTERRUPTED, USAGE = 3, 130, 2
 
 app = typer.Typer(
     name="attndyn",
@@ -218,39 +219,7 @@ def report(run: RunPath, plugins: Plugins = None) -> None:
     print(path)
 
 
-@app.command(epilog="Example:  attndyn conform my_plugin.py optimizer:adam")
-def conform(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="PLUGIN...", help="KIND:NAME, a name, or a file or folder of plugins", show_default=False
-        ),
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="OPTION=VALUE", help="give an option one value", show_default=False),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="sets of options to check with, at most")] = 24,
-    plugins: Plugins = None,
-) -> None:
-    """Check that plugins keep what their kind promises: gradients, replicas, backends, shapes and more.
-
-    Options take all of their values, or a fixed choice of them where these are many. Exit code 1: a check
-    fails.
-    """
-    from attndyn.cli.verdicts import show_report
-    from attndyn.conformance.options import given_options
-    from attndyn.conformance.plugins import check_plugin, find
-
-    _load(plugins)
-    given = given_options(overrides or ())
-    found = [key for name in names for key in find(name)]
-    passed = True
-    for kind, name in dict.fromkeys(found):
-        report = check_plugin(kind, name, given, limit)
-        show_report(report)
-        passed = passed and report.passed
-    raise typer.Exit(0 if passed else FELL_SHORT)
+app.command(epilog="Example:  attndyn conform specs --quick")(conform)
 
 
 def _load(plugins: list[Path] | None) -> None:

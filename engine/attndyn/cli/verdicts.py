@@ -1,4 +1,4 @@
-"""Reports of the conformance checks on the terminal."""
+"""Verdicts on claims and reports of checks on the terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,39 @@ from rich.table import Table
 from rich.text import Text
 
 from attndyn.conformance import Report
+from attndyn.conformance.ledger import row
+from attndyn.conformance.suite import Judged
+
+COLOURS = {"holds": "green", "in part": "yellow", "does not hold": "red", "not applicable": "dim"}
+
+
+def show_findings(judged: Judged) -> None:
+    """A table, claim by claim, and below it a line for each check that could not be made."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("claim", "source"):
+        table.add_column(heading, overflow="fold", ratio=3 if heading == "claim" else 1)
+    for heading in ("verdict", "figure", "10–90 %", "so in"):
+        table.add_column(heading, overflow="fold")
+    for finding in judged.findings:
+        cells = row(finding)
+        verdict = Text(finding.verdict or "no verdict", COLOURS.get(finding.verdict or "", "bold red"))
+        if not finding.as_recorded and finding.verdict is not None:
+            verdict.append(f" (on record: {finding.recorded})", "bold red")
+        table.add_row(
+            Text(finding.claim),
+            Text(finding.source),
+            verdict,
+            *(Text(cells[column]) for column in ("figure", "10–90 %", "so in")),
+        )
+    console = Console(highlight=False)
+    runs = ", ".join(str(run) for run in judged.runs)
+    title = f"{judged.spec.name} ({judged.path}), {'from' if judged.reused else 'run in'} {runs}"
+    console.print(Text(title, "bold"), soft_wrap=True)
+    console.print(table)
+    for finding in judged.findings:
+        if finding.verdict is None:
+            console.print(Text(f"{finding.id}: no verdict: {finding.problem}", "bold red"), soft_wrap=True)
+    console.print()
 
 
 def show_report(report: Report) -> None:
