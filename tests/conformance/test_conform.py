@@ -76,6 +76,13 @@ def test_a_file_that_does_not(plugin, conform):
     assert "optimizer gd, from attndyn" in out  # the others are checked all the same
 
 
+def test_without_arguments_there_must_be_specs(conform, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = conform()
+    assert code == 2
+    assert "there is no folder specs here" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -88,7 +95,9 @@ def test_a_file_that_does_not(plugin, conform):
         (("adam", "--set", "beta1=2"), "beta1: Input should be less than 1"),
         (("adam", "--set", "beta3=1"), "no option 'beta3'"),
         (("adam", "--limit", "0"), "--limit"),
-        ((), "PLUGIN"),
+        (("--suite", "cor"), "allowed: core, science, all"),
+        (("specs", "--quick", "--ledger", "claims.md"), "needs the whole suite"),
+        (("nowhere.yaml",), "nowhere.yaml: no such file"),
     ],
 )
 def test_a_users_mistake_is_a_message_and_exit_code_2(conform, arguments, named):

@@ -55,10 +55,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
     values = asdict(finding) | {"as_recorded": finding.as_recorded}
     # JSON has no infinity
     infinite = {k: _finite(v) for k, v in values.items() if isinstance(v, float)}
-    pairs = {
-        k: [v if math.isfinite(v) else str(v) for v in p] for k, p in values.items() if isinstance(p, tuple)
-    }
+    pairs = {k: [_finite(v) for v in pair] for k, pair in values.items() if isinstance(pair, tuple)}
     return values | infinite | pairs
+
+
+def _finite(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
 
 
 def as_junit(judged: Sequence[Judged]) -> str:
