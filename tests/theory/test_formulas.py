@@ -61,8 +61,11 @@ def test_a_sticky_chain_is_a_special_case_of_a_general_one():
 
 
 def test_formulas_are_named_after_their_functions_and_finite():
+    absent = {"second_direction_rate"}  # of a residual model only
     for name, formula in FORMULAS.items():
         assert formula.name == name
+        if name in absent:
+            continue
         value = evaluate(name, STICKY, **({"token": 1} if formula.per_token else {}))
         assert np.isfinite(value)
 

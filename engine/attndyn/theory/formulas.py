@@ -12,6 +12,8 @@ import numpy as np
 
 from attndyn.registry import nearest
 from attndyn.theory import closed_forms
+from attndyn.theory.onsets import onsets
+from attndyn.theory.plateau import first_plateau, leading_mode, transverse_rate
 from attndyn.theory.setting import OutOfReach, Setting
 
 
@@ -78,68 +80,93 @@ def _formula(
     return register
 
 
-@_formula(r"\sigma", "growth rate of W_0 and W_1 at the origin", "small weights, gradient flow", "1/time")
+FLOW = "gradient flow of the population"
+LIMIT = f"ε → 0, {FLOW}"
+
+
+@_formula(r"\sigma", "growth rate of W_0 and W_1 at the origin", f"small weights, {FLOW}", "1/time")
 def condensation_rate(setting: Setting) -> float:
     """σ, the leading singular value of minus the gradient in M = W_0 W_1 at the origin."""
-    if setting.value_projection:
-        raise OutOfReach("with W_V the gradient at the origin is of second order: there is no linear rate")
-    _only_pure(setting)
-    return closed_forms.condensation_rate(setting.pi)
+    return leading_mode(setting)[0]
 
 
-@_formula("|w|", "scale of the embedding on the first plateau", "initial scale → 0, gradient flow")
+@_formula("|w|", "scale of the embedding on the first plateau", LIMIT)
 def embedding_scale(setting: Setting) -> float:
-    """|w| where W_0 = π wᵀ."""
-    _only_pure(setting)
+    """|w| where W_0 = π wᵀ, which it is without a residual."""
+    if setting.residual:
+        raise OutOfReach("with a residual W_0 is not proportional to π: its rows' norms stand for |w| π")
     scale = closed_forms.value_embedding_scale if setting.value_projection else closed_forms.embedding_scale
     return scale(setting.pi)
 
 
-@_formula(r"\|W_0\|", "norm of the embedding on the first plateau", "initial scale → 0, gradient flow")
+@_formula(r"\|W_0\|", "norm of the embedding on the first plateau", LIMIT)
 def plateau_norm(setting: Setting) -> float:
     """Frobenius norm of W_0 there."""
-    return float(embedding_scale(setting) * np.linalg.norm(setting.pi))
+    return first_plateau(setting).norm
 
 
-@_formula(
-    r"|W_0[i,:]|",
-    "norm of a token's embedding on the first plateau",
-    "initial scale → 0, gradient flow",
-    per_token=True,
-)
+@_formula(r"|W_0[i,:]|", "norm of a token's embedding on the first plateau", LIMIT, per_token=True)
 def plateau_row_norm(setting: Setting, token: int) -> float:
     """Norm of one row of W_0 there."""
-    return float(embedding_scale(setting) * setting.pi[token])
+    return float(abs(first_plateau(setting).u[token]))
 
 
-@_formula(
-    r"\kappa", "growth rate of W_Q and W_K on the first plateau", "small W_Q, W_K, gradient flow", "1/time"
-)
+@_formula(r"\kappa", "growth rate of W_Q and W_K on the first plateau", f"small W_Q, W_K, {FLOW}", "1/time")
 def focus_rate(setting: Setting) -> float:
     """|κ|, of the combination of W_Q and W_K that grows: their sum, or with κ < 0 their difference."""
-    scale = embedding_scale(setting)
-    return abs(setting.score_scale * scale**2 * closed_forms.coupling(setting.pi, setting.transition))
+    if setting.residual:
+        raise OutOfReach("with a residual attention has no gradient on the first plateau: κ = 0 exactly")
+    return abs(first_plateau(setting).kappa)
 
 
-@_formula("L", "loss at the origin", "any optimizer; small initial weights", "nats")
+@_formula(r"\|G\|", "growth rate of a second direction on the first plateau", LIMIT, "1/time")
+def second_direction_rate(setting: Setting) -> float:
+    """The leading singular value of the gradient that new directions of W_0 and W_1 see there."""
+    if not setting.residual:
+        raise OutOfReach("without a residual no second direction grows before attention does: G = 0 exactly")
+    return transverse_rate(setting)
+
+
+@_formula("L_0", "loss at the origin: all tokens predicted alike", "any optimizer; small weights", "nats")
 def loss_origin(setting: Setting) -> float:
-    """log d: all tokens are predicted alike."""
+    """log d."""
     return float(np.log(setting.d_vocab))
 
 
-@_formula("L", "loss on the first plateau", "initial scale → 0, gradient flow", "nats")
+@_formula("L_1", "loss on the first plateau", LIMIT, "nats")
 def loss_plateau(setting: Setting) -> float:
     """Without a residual the entropy of π, which is what the model predicts."""
-    _only_pure(setting)
-    return closed_forms.entropy(setting.pi)
+    return first_plateau(setting).loss
 
 
-@_formula("L", "least possible loss: the entropy rate of the chain", "any model; a bound", "nats")
+@_formula("H(P)", "least possible loss: the entropy rate of the chain", "any model; a bound", "nats")
 def loss_floor(setting: Setting) -> float:
     """Mean entropy of the rows of P."""
     return closed_forms.entropy_rate(setting.pi, setting.transition)
 
 
-def _only_pure(setting: Setting) -> None:
-    if setting.residual:
-        raise OutOfReach("with a residual there is no closed form for this yet")
+@_formula(r"T_{\mathrm{I}}", "onset of condensation: W_0 at half of its plateau", FLOW, "time")
+def onset_condensation(setting: Setting) -> float:
+    """See `onsets`; from the initial parameters of the setting's seed, or the typical ones without it."""
+    return _onset(setting, "condensation")
+
+
+@_formula(r"T_{\mathrm{II}}", "onset of focus: scores of attention at 0.01", FLOW, "time")
+def onset_focus(setting: Setting) -> float:
+    """See `onsets`."""
+    focus_rate(setting)
+    return _onset(setting, "focus")
+
+
+@_formula(r"T_{\mathrm{III}}", "onset of dilution: second token's embedding at half again", FLOW, "time")
+def onset_dilution(setting: Setting) -> float:
+    """See `onsets`."""
+    focus_rate(setting)
+    return _onset(setting, "dilution")
+
+
+def _onset(setting: Setting, stage: str) -> float:
+    time = onsets(setting)[stage]
+    if np.isnan(time):
+        raise OutOfReach(f"{stage} does not set in: attention has no gradient, or no embedding retracts")
+    return time

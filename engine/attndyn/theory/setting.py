@@ -31,6 +31,7 @@ class Setting:
         std: standard deviation ε of the initial parameters; None where some begin otherwise.
         residual: whether the query's own embedding is added to what attention brings.
         value_projection: whether there is a W_V.
+        seed: of the initial parameters, where they are known and not their distribution only.
     """
 
     pi: np.ndarray
@@ -41,6 +42,7 @@ class Setting:
     std: float | None
     residual: bool = False
     value_projection: bool = False
+    seed: int | None = None
 
     @property
     def d_vocab(self) -> int:
@@ -88,6 +90,7 @@ class Setting:
             std=None if model.init.parameters else model.init.scale(model.d_model),
             residual=architecture.residual,
             value_projection=model.value_projection,
+            seed=spec.replicas.base_seed,
         )
 
 
