@@ -24,6 +24,22 @@ class RunError(AttndynError):
     """A run's directory or file is missing, unreadable, or does not belong to the spec given."""
 
 
+class UnusableOption(Exception):
+    """An option that is well-formed but cannot be used here: a file is missing, a text too short.
+
+    Raised by plugins while they are made; whoever makes them says where the option stands.
+
+    Attributes:
+        path: of the option, inside the plugin's section.
+        message: what was found and what is needed.
+    """
+
+    def __init__(self, path: tuple[str | int, ...], message: str):
+        super().__init__(message)
+        self.path = path
+        self.message = message
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing wrong with a spec.

@@ -258,6 +258,7 @@ def _resumed(spec: Spec, simulation: Simulation, directory: Path) -> Path:
     if earlier.status["state"] == "complete":
         raise RunError(f"{directory}: is complete; there is nothing to resume")
     _refuse_changed_plugins(earlier)
+    _refuse_changed_texts(earlier, simulation)
     try:
         simulation.restore(read_checkpoint(directory))
     except ValueError as error:
@@ -273,5 +274,17 @@ def _refuse_changed_plugins(run: Run) -> None:
     began_with = json.loads(run.trajectory.attrs["plugins"]).values()
     run.close()  # it is about to be written to
     changed = [file for file, sha256 in now.items() if sha256 not in began_with]
+    if changed:
+        raise RunError(f"{run.directory}: was begun before {changed[0]} was changed; run it anew")
+
+
+def _refuse_changed_texts(run: Run, simulation: Simulation) -> None:
+    """One run reads one text: what its files held when it was begun."""
+    now = dict(simulation.data.sha256)
+    if not now:
+        return
+    began_with = json.loads(run.trajectory.attrs["texts"])
+    run.close()  # it is about to be written to
+    changed = [name for name, sha256 in now.items() if began_with.get(name) != sha256]
     if changed:
         raise RunError(f"{run.directory}: was begun before {changed[0]} was changed; run it anew")

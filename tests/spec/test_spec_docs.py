@@ -10,6 +10,8 @@ import pytest
 
 from attndyn import registry
 from attndyn.data import stationary, transition
+from attndyn.data.corpus import sources, tokenizers
+from attndyn.data.corpus.options import CorpusOptions
 from attndyn.data.options import MarkovOptions
 from attndyn.errors import SpecError
 from attndyn.spec import ReplicaOptions, Spec, Training, parse_spec
@@ -57,6 +59,7 @@ def test_the_problems_shown_are_the_problems_found():
     [
         ("The top", Spec),
         ("data", MarkovOptions),
+        ("corpora", CorpusOptions),
         ("model", registry.get("architecture", "pure_attention").Options),
         ("training", Training),
         ("replicas", ReplicaOptions),
@@ -73,22 +76,30 @@ def test_keys_and_defaults(heading, model):
 
 
 @pytest.mark.parametrize(
-    ("heading", "classes"),
+    ("heading", "column", "classes"),
     [
+        ("corpora", "source", [sources.PathSource, sources.HubSource, sources.TextSource]),
+        (
+            "corpora",
+            "tokenizer",
+            [tokenizers.Word, tokenizers.Char, tokenizers.Byte, tokenizers.TokenizerFile],
+        ),
         (
             "stationary",
+            "kind",
             [stationary.ExplicitPi, stationary.Geometric, stationary.Symmetric, stationary.Zipf],
         ),
-        ("transition", [transition.Sticky, transition.Explicit, transition.Random]),
+        ("transition", "kind", [transition.Sticky, transition.Explicit, transition.Random]),
         (
             "optimizer",
+            "kind",
             [registry.get("optimizer", name).Options for name in ("gd", "sgd", "adam", "adamw", "flow")],
         ),
     ],
-    ids=["stationary", "transition", "optimizer"],
+    ids=["source", "tokenizer", "stationary", "transition", "optimizer"],
 )
-def test_kinds_and_their_keys(heading, classes):
-    for (kind, keys, *_), model in zip(rows(heading, "kind"), classes, strict=True):
+def test_kinds_and_their_keys(heading, column, classes):
+    for (kind, keys, *_), model in zip(rows(heading, column), classes, strict=True):
         fields = {name: field for name, field in model.model_fields.items() if name != "kind"}
         assert kind.strip("`") in str(model.model_fields["kind"].annotation)
         assert sorted(re.findall(r"`(\w+)`", keys)) == sorted(fields)

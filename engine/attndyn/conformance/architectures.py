@@ -30,7 +30,7 @@ from attndyn.layers.parameters import Parameters
 from attndyn.spec.base import NormalInit
 
 #: names that a trajectory has for something else
-RESERVED = {"replica", "step", "time", "seed", "pi", "transition"}
+RESERVED = {"replica", "step", "time", "seed", "pi", "transition", "count"}
 #: replicas evaluated at once for difference quotients
 CHUNK = 128
 #: no check begins from the initial parameters

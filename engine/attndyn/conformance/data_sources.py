@@ -52,7 +52,10 @@ def declaration(case: Source) -> Iterator[Failure]:
     if not claimed or not set(claimed) <= set(REPRESENTATIONS):
         detail = f"are {claimed}; allowed: {', '.join(REPRESENTATIONS)}"
         yield Failure(Fault.DECLARATION, "representations", detail)
-    for name, array in (("pi", source.pi), ("transition", source.transition)):
+    if source.transition is None and source.pairs is None:
+        yield Failure(Fault.DECLARATION, "transition", "is missing, and so are the counts of pairs")
+    transition = () if source.transition is None else (("transition", source.transition),)
+    for name, array in (("pi", source.pi), *transition):
         shape = (len(SEEDS),) + (d_vocab,) * (1 if name == "pi" else 2)
         if np.shape(array) != shape:
             lost = np.shape(array)[:1] != shape[:1]
@@ -64,7 +67,9 @@ def declaration(case: Source) -> Iterator[Failure]:
             detail = "has columns that sum to 1, not rows" if columns else "has rows that do not sum to 1"
             yield Failure(Fault.SWAPPED_AXES if columns else Fault.NOT_NORMALISED, name, detail)
             return
-    if not np.allclose(np.einsum("rt,rtn->rn", source.pi, source.transition), source.pi, atol=1e-6):
+    for _, array in transition:
+        if np.allclose(np.einsum("rt,rtn->rn", source.pi, array), source.pi, atol=1e-6):
+            continue
         yield Failure(Fault.DECLARATION, "pi", "is not stationary under transition")
 
 

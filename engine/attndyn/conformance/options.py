@@ -28,8 +28,8 @@ def option_sets(
     """Valid option sets, each with a label of what it sets: all there are, or a balanced choice of `limit`.
 
     Booleans and literals take every value, whole numbers their default and the three smallest, other numbers
-    their default and one within the bounds, nested sections a few sets of theirs. What has no such values
-    keeps its default.
+    their default and one within the bounds, nested sections a few sets of theirs; any
+    field takes its `examples`. What has no such values keeps its default.
 
     Args:
         options: the plugin's class of options.
@@ -94,7 +94,7 @@ def _choices(options: type[Section], fixed: Mapping[str, Any]) -> dict[str, list
 def _of_field(field: FieldInfo) -> list[Any]:
     bounds = _bounds(field.metadata)
     values = [] if field.is_required() else [field.get_default(call_default_factory=True)]
-    values += _of_type(field.annotation, *bounds)
+    values += [*(field.examples or ()), *_of_type(field.annotation, *bounds)]
     return [v for i, v in enumerate(values) if not any(v is w or v == w for w in values[:i])]
 
 

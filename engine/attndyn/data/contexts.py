@@ -64,12 +64,12 @@ class Contexts:
         return replace(self, **{f: function(a) for f, a in arrays.items() if a is not None})
 
 
-def population(pi: np.ndarray, transition: np.ndarray) -> Contexts:
+def population(pi: np.ndarray, transition: np.ndarray | None) -> Contexts:
     """The limit of infinitely many infinitely long contexts (Prop. 3.3).
 
     Args:
         pi: stationary distribution `(R, d_vocab)`.
-        transition: `(R, d_vocab, d_vocab)`, rows sum to 1.
+        transition: `(R, d_vocab, d_vocab)`, rows sum to 1; None leaves the targets empty, for attention only.
 
     Returns:
         One context whose keys are all tokens with weight π, every token as a query of weight π, and its row
@@ -77,6 +77,8 @@ def population(pi: np.ndarray, transition: np.ndarray) -> Contexts:
     """
     with np.errstate(divide="ignore"):
         log_pi = np.log(pi)
+    if transition is None:
+        transition = np.empty((*pi.shape, 0))
     return Contexts(
         representation="population",
         query=None,

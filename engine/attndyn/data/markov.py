@@ -23,6 +23,7 @@ class MarkovData(DataSource):
     """
 
     Options = MarkovOptions
+    transition: np.ndarray
 
     def __init__(self, options: Sequence[MarkovOptions], seeds: Sequence[int], loss_positions: str):
         first = options[0]

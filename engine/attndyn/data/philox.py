@@ -39,6 +39,13 @@ def uniform(seed: int, purpose: Purpose, step: int, shape: tuple[int, ...]) -> n
     return halves.reshape(shape)
 
 
+def below(seed: int, purpose: Purpose, step: int, n: int, bound: int) -> np.ndarray:
+    """`n` uniform whole numbers from 0 to `bound - 1`, int64; `bound` is at most 2**40."""
+    raw = stream(seed, purpose, step).random_raw(n)
+    # 53 random bits: a number is drawn more often than another by a factor of 1 + 2**-13 at most
+    return ((raw >> np.uint64(11)).astype(np.float64) * (bound * 2.0**-53)).astype(np.int64)
+
+
 def normals(seed: int, purpose: Purpose, part: int, shape: tuple[int, ...]) -> np.ndarray:
     """Independent standard normals, by inversion of the uniform numbers' distribution."""
     from scipy.special import ndtri

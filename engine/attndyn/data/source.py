@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from attndyn.data.contexts import Contexts
 from attndyn.spec.base import DataOptions
@@ -24,7 +26,11 @@ class DataSource(ABC):
         tokens: labels of the tokens, `d_vocab` of them.
         pi: stationary distribution `(R, d_vocab)`.
         transition: `(R, d_vocab, d_vocab)`, rows sum to 1.
+            None where it would be too large; `pairs` then says what there is to know.
         representations: those that carry this data without loss.
+        count: how often each token occurs in the text, `(d_vocab,)`; None if there is none.
+        pairs: how often a token is followed by another one in it, sparse `(d_vocab, d_vocab)`; None likewise.
+        sha256: hexadecimal SHA-256 of everything that was read, by its name.
     """
 
     name: ClassVar[str]
@@ -32,8 +38,11 @@ class DataSource(ABC):
 
     tokens: list[str]
     pi: np.ndarray
-    transition: np.ndarray
+    transition: np.ndarray | None = None
     representations: tuple[str, ...]
+    count: np.ndarray | None = None
+    pairs: csr_array | None = None
+    sha256: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def __init__(self, options: Sequence[DataOptions], seeds: Sequence[int], loss_positions: str): ...

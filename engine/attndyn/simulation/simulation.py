@@ -12,7 +12,7 @@ from attndyn import registry
 from attndyn.backend import Array, Backend, get_backend
 from attndyn.data.contexts import Contexts
 from attndyn.data.source import DataSource
-from attndyn.errors import Problem, SpecError
+from attndyn.errors import Problem, SpecError, UnusableOption
 from attndyn.layers import parameters as parameters_
 from attndyn.layers.architecture import Architecture
 from attndyn.layers.parameters import Parameter
@@ -21,8 +21,9 @@ from attndyn.registry import nearest
 from attndyn.simulation.probe import Probe, State, cadence
 from attndyn.simulation.representation import choose
 from attndyn.simulation.sink import Sink
-from attndyn.spec import Spec
-from attndyn.spec.base import Identity
+from attndyn.spec import Spec, checks
+from attndyn.spec.base import Flaw, Identity
+from attndyn.spec.words import printable, spell
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Simulation:
 
     Raises:
         BackendError: the backend cannot be used.
+        SpecError: the spec asks for what is not there: a file, a representation that is not exact.
     """
 
     def __init__(self, spec: Spec, backend: str | Backend = "auto"):
@@ -60,8 +62,7 @@ class Simulation:
         self.backend = get_backend(backend, dtype) if isinstance(backend, str) else backend
         self.replicas = spec.replicas_expanded()
         specs, seeds = self.replicas.specs, self.replicas.seeds
-        data_class = registry.get("data", spec.data.kind)
-        self.data: DataSource = data_class([s.data for s in specs], seeds, spec.training.loss_positions)
+        self.data = self._made_data()
         architecture_class = registry.get("architecture", spec.model.architecture)
         self.architecture: Architecture = architecture_class(
             spec.model, len(self.data.tokens), spec.data.n_ctx, self.backend
@@ -79,6 +80,22 @@ class Simulation:
         )
         self.step = 0
         self.diverged_at = np.full(len(seeds), -1)
+
+    def _made_data(self) -> DataSource:
+        """The data source, once what the spec says of its tokens is known to be true."""
+        spec = self.spec
+        data_class = registry.get("data", spec.data.kind)
+        options = [s.data for s in self.replicas.specs]
+        try:
+            data: DataSource = data_class(options, self.replicas.seeds, spec.training.loss_positions)
+            flaws = list(checks.once_read(spec, data.tokens))
+        except UnusableOption as error:
+            flaws = [Flaw(("data", *error.path), error.message)]
+        if flaws:
+            raise SpecError(
+                Problem(spec.where(flaw.path), spell(flaw.path), printable(flaw.message)) for flaw in flaws
+            )
+        return data
 
     def _declared(self) -> tuple[Parameter, ...]:
         """The architecture's parameters, once those that the spec names are known to be among them."""

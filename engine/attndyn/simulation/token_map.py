@@ -46,7 +46,10 @@ def _one_hot(backend: Backend, keys: Array, d_vocab: int) -> Array:
 
 def _mean_over_places(backend: Backend, attention: Array, occurs: Array) -> Array:
     """The map, from `attention (R, layer, B, head, query place, key place)`."""
-    by_key = attention @ occurs
-    by_token = backend.xp.sum(occurs.swapaxes(-1, -2) @ by_key, axis=2)
-    n_places = backend.xp.sum(occurs, axis=(2, 4))[..., None]
+    by_key = (attention @ occurs).swapaxes(2, 3)  # (R, layer, head, B, query place, key token)
+    flat = by_key.reshape(*by_key.shape[:3], -1, by_key.shape[-1])
+    # all places of all contexts at once: no map of a context is ever formed
+    places = occurs.reshape(len(occurs), 1, 1, -1, occurs.shape[-1])
+    by_token = places.swapaxes(-1, -2) @ flat
+    n_places = backend.xp.sum(places, axis=3)[..., None]
     return by_token / backend.xp.where(n_places > 0, n_places, backend.xp.nan)

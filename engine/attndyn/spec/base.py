@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -15,6 +16,19 @@ Verdict = Literal["holds", "in part", "does not hold", "not applicable"]
 
 Path = tuple[str | int, ...]
 """Place in a spec or a section: keys and list indices, outermost first."""
+
+
+def _absolute(path: str, info: ValidationInfo) -> str:
+    folder = (info.context or {}).get("folder")
+    return path if folder is None else os.path.abspath(os.path.join(folder, path))
+
+
+LocalFile = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_absolute)]
+"""Type of a field that names a file: what is relative in a spec's file is relative to that file's folder.
+
+Loading a spec makes it absolute, so that the spec means the same wherever it is kept; whether there is such
+a file is not looked at.
+"""
 
 
 class Flaw(NamedTuple):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from attndyn import registry
 from attndyn.spec.base import (
@@ -14,6 +14,7 @@ from attndyn.spec.base import (
     Flaw,
     ModelOptions,
     OptimizerOptions,
+    Path,
     ProbeOptions,
     SteppedOptions,
 )
@@ -21,10 +22,14 @@ from attndyn.spec.selection import selections
 from attndyn.spec.words import quote
 
 if TYPE_CHECKING:
-    from attndyn.spec.sections import ReplicaOptions, Training
+    from attndyn.spec.sections import ReplicaOptions, Spec, Training
 
 MAX_ENTRIES = 10**9
 """Most entries of any one array a spec may ask for: 8 GB in float64, so a typo does not fill a machine."""
+
+
+Sizes = dict[Path, tuple[int, str]]
+"""Entries of an array of one replica, and what they are the product of, by the option to blame."""
 
 
 def across_sections(sections: Mapping[str, Any]) -> Iterator[Flaw]:
@@ -97,7 +102,7 @@ def probe_steps_are_run(probes: dict[str, ProbeOptions], training: Training) -> 
                 yield Flaw(("probes", name, "steps", index), message, also=(("training", "steps"),))
 
 
-def tokens_exist(data: DataOptions, probes: dict[str, ProbeOptions]) -> Iterator[Flaw]:
+def tokens_exist(data: Vocabulary, probes: dict[str, ProbeOptions]) -> Iterator[Flaw]:
     """A probe that lists tokens lists labels of the data."""
     labels = data.labels
     for name, options in probes.items():
@@ -142,7 +147,7 @@ def selections_are_made(
                     yield Flaw((*path, *where), message, also=(("training", "steps"),))
 
 
-def masked_token_exists(data: DataOptions, model: ModelOptions) -> Iterator[Flaw]:
+def masked_token_exists(data: Vocabulary, model: ModelOptions) -> Iterator[Flaw]:
     """A mask of a token that is none would mask nothing, and a control would control nothing."""
     token, d_vocab = getattr(model, "mask_token", None), data.d_vocab
     if token is not None and d_vocab is not None and token >= d_vocab:
@@ -150,16 +155,58 @@ def masked_token_exists(data: DataOptions, model: ModelOptions) -> Iterator[Flaw
         yield Flaw(("model", "mask_token"), message, also=(("data",),))
 
 
+class Vocabulary(Protocol):
+    """The tokens of the data, as far as they are known."""
+
+    @property
+    def labels(self) -> Sequence[str] | None:
+        """Labels of the tokens."""
+
+    @property
+    def d_vocab(self) -> int | None:
+        """Number of tokens."""
+
+
+class Read(NamedTuple):
+    """The tokens of data that had to be read for them."""
+
+    labels: Sequence[str]
+
+    @property
+    def d_vocab(self) -> int:
+        """Number of tokens."""
+        return len(self.labels)
+
+
+def once_read(spec: Spec, labels: Sequence[str]) -> Iterator[Flaw]:
+    """What of the above waits for the labels of the tokens where only the data themselves can tell them."""
+    if spec.data.labels is None:
+        data = Read(labels)
+        for flaw in (*tokens_exist(data, spec.probes), *masked_token_exists(data, spec.model)):
+            yield flaw._replace(message=flaw.message.removesuffix("; see data.tokens"))
+        sizes: Sizes = {("model", "d_model"): _of_model(data, spec.model)}
+        yield from _bounded(sizes, spec.replicas)
+
+
 def arrays_fit(data: DataOptions, model: ModelOptions, replicas: ReplicaOptions) -> Iterator[Flaw]:
     """Bound the largest arrays: the tokens of a step and the square matrices of a model and a chain."""
-    count, d_vocab = replicas.count(), data.d_vocab or 0
-    sizes = {
+    d_vocab = data.d_vocab or 0
+    sizes: Sizes = {
         ("data", "batch"): (data.batch * max(data.n_ctx, d_vocab), "batch × larger of n_ctx and d_vocab"),
-        ("model", "d_model"): (model.d_model * max(model.d_model, d_vocab), "d_model × widest"),
+        ("model", "d_model"): _of_model(data, model),
         ("data",): (d_vocab**2, "d_vocab²"),
     }
     if data.regime == "population":
         del sizes["data", "batch"]
+    yield from _bounded(sizes, replicas)
+
+
+def _of_model(data: Vocabulary, model: ModelOptions) -> tuple[int, str]:
+    return model.d_model * max(model.d_model, data.d_vocab or 0), "d_model × widest"
+
+
+def _bounded(sizes: Sizes, replicas: ReplicaOptions) -> Iterator[Flaw]:
+    count = replicas.count()
     for path, (size, product) in sizes.items():
         if size * count > MAX_ENTRIES:
             message = f"{product} × {count} replicas = {size * count:.3g} entries; at most {MAX_ENTRIES:.0e}"

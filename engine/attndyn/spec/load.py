@@ -79,21 +79,22 @@ def parse_spec(
     complete = load_plugins(root, FilePath(folder), plugins, findings)
     if complete is None:  # whatever the spec says of a missing plugin would be called unknown
         raise findings.error()
-    assembly = _Assembly(complete, findings)
+    assembly = _Assembly(complete, findings, FilePath(folder))
     spec = assembly.spec()
     if spec is not None and check is not None:
         for flaw in check(spec):
             assembly.report(flaw)
     if spec is None or findings:
         raise findings.error()
-    return spec
+    return spec.read_from(complete)
 
 
 class _Assembly:
     """Validates section by section, so that a flaw in one does not hide those of the others."""
 
-    def __init__(self, root: Node, findings: Findings):
+    def __init__(self, root: Node, findings: Findings, folder: FilePath):
         self.root = root
+        self.folder = folder
         self.raw: dict[str, Any] = root.plain()
         self.findings = findings
         self.sections: dict[str, Any] = {}
@@ -199,7 +200,7 @@ class _Assembly:
     ) -> AnySection | None:
         """`raw` as a section; None, with the reasons reported, if it is not."""
         try:
-            return section.model_validate(raw)
+            return section.model_validate(raw, context={"folder": self.folder})
         except ValidationError as error:
             for flaw in translate(error, shown or section):
                 self.report(flaw._replace(path=(*place, *flaw.path)))

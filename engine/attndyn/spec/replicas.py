@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attndyn.spec.sections import Spec
 
 MAX_REPLICAS = 4096
-RESERVED = {"replica", "seed", "step", "time", "token", "next_token", "pi", "transition"}
+RESERVED = {"replica", "seed", "step", "time", "token", "next_token", "pi", "transition", "count"}
 """Names that a trajectory's root has already."""
 
 

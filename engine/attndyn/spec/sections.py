@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, PrivateAttr, SerializeAsAny
 
 from attndyn.spec import checks
 from attndyn.spec.base import (
@@ -18,12 +18,14 @@ from attndyn.spec.base import (
     Flaw,
     ModelOptions,
     OptimizerOptions,
+    Path,
     ProbeOptions,
     Section,
 )
 from attndyn.spec.canonical import to_yaml
 from attndyn.spec.plugged import MAX_PLUGINS
 from attndyn.spec.replicas import MAX_REPLICAS, Replicas, expand, replica_flaws
+from attndyn.spec.source import Node
 
 DEFAULT_PROBES = {"loss": {"every": 1}, "attention": {"every": 10}, "parameters": {"every": 50}}
 
@@ -90,6 +92,18 @@ class Header(Section):
     quick: bool = Field(default=False, description="judged by `attndyn conform --quick` too: done in seconds")
 
 
+class _Places:
+    """Where the values of a spec stand; equal to any other, since it is no part of what the spec says."""
+
+    def __init__(self, root: Node):
+        self.root = root
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, _Places)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Spec(Header):
     """A valid spec: every default filled in, every plugin's options of that plugin's own class."""
 
@@ -106,10 +120,21 @@ class Spec(Header):
         default=[], description="what must hold of the results: claims, each with what decides it"
     )
 
+    _places: _Places | None = PrivateAttr(default=None)
+
     def flaws(self) -> Iterator[Flaw]:
         """Problems across sections, and in the values that vary."""
         found = list(checks.across_sections({name: getattr(self, name) for name in type(self).model_fields}))
         yield from found or replica_flaws(self)
+
+    def read_from(self, root: Node) -> Spec:
+        """This spec, told where its values stand."""
+        self._places = _Places(root)
+        return self
+
+    def where(self, path: Path) -> str:
+        """Where the value at a path stands, `file:line:column`; the spec's name if it came from no text."""
+        return self.name if self._places is None else self._places.root.origin_of(path).where
 
     def to_yaml(self) -> str:
         """Canonical text, which loads back to an equal spec."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import xarray as xr
+from scipy.sparse import csr_array
 
 from attndyn.errors import RunError
+from attndyn.trajectory.schema import PAIRS
 
 
 def open_trajectory(path: Path) -> xr.DataTree:
@@ -26,3 +28,17 @@ def open_trajectory(path: Path) -> xr.DataTree:
         tree.close()
         raise RunError(f"{path}: not written by attndyn")
     return tree
+
+
+def pairs(trajectory: xr.DataTree) -> csr_array:
+    """How often a token is followed by another one in the text it trained on, `(token, next_token)`.
+
+    Raises:
+        RunError: the trajectory is of data that were not read from a text.
+    """
+    if PAIRS not in trajectory.children:
+        raise RunError("the trajectory is not of a text: it has no counts of pairs")
+    group = trajectory[PAIRS]
+    index = (group["first"].values, group["second"].values)
+    shape = (trajectory.sizes["token"], trajectory.sizes["next_token"])
+    return csr_array((group["occurrences"].values, index), shape=shape)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import netCDF4
 import numpy as np
+from scipy.sparse import csr_array
 
 from attndyn import __version__, registry
 from attndyn.provenance import code_sha256
@@ -15,6 +16,8 @@ from attndyn.simulation.probe import Declaration, Variable
 from attndyn.spec import Replicas
 
 CONVENTIONS = "CF-1.11 attndyn-1"
+#: the group of the pairs of tokens of a text
+PAIRS = "pairs"
 #: aim for chunks of this many bytes, and at least one record
 CHUNK_BYTES = 2**17
 
@@ -23,6 +26,8 @@ def create(path: str, simulation: Simulation) -> netCDF4.Dataset:
     """A new file with everything that does not grow: root attributes, coordinates, and empty groups."""
     file = netCDF4.Dataset(path, "w", format="NETCDF4")
     _root(file, simulation)
+    if simulation.data.pairs is not None:
+        _pairs(file, simulation.data.pairs)
     for name, probe in simulation.probes.items():
         _group(file, file.createGroup(name), probe.declare(), simulation)
     file.sync()
@@ -42,6 +47,7 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
             "simulation_sha256": spec.simulation_sha256,
             "code_sha256": code_sha256(),
             "plugins": json.dumps(registry.digests(spec.plugins)),
+            "texts": json.dumps(dict(data.sha256)),
             "backend": simulation.backend.name,
             "dtype": str(simulation.backend.dtype),
             "representation": simulation.representation,
@@ -54,10 +60,30 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
     _coordinate(file, "token", ("token",), data.tokens, "token")
     _coordinate(file, "next_token", ("next_token",), data.tokens, "next token")
     _coordinate(file, "pi", ("replica", "token"), data.pi, "stationary distribution", r"\pi")
-    dims = ("replica", "token", "next_token")
-    _coordinate(file, "transition", dims, data.transition, "probability of the next token after a token", "P")
+    names = ["pi"]
+    if data.transition is not None:
+        dims = ("replica", "token", "next_token")
+        long_name = "probability of the next token after a token"
+        _coordinate(file, "transition", dims, data.transition, long_name, "P")
+        names.append("transition")
+    if data.count is not None:
+        _coordinate(file, "count", ("token",), data.count, "occurrences of the token in the text")
+        names.append("count")
     # coordinates that are no dimension are named here, so that xarray reads them as coordinates
-    file.setncattr("coordinates", " ".join(["pi", "transition", *_replica_coordinates(file, replicas)]))
+    file.setncattr("coordinates", " ".join([*names, *_replica_coordinates(file, replicas)]))
+
+
+def _pairs(file: netCDF4.Dataset, pairs: csr_array) -> None:
+    """The group of the pairs of tokens that occur, each with its count."""
+    group = file.createGroup(PAIRS)
+    found = pairs.tocoo()
+    group.createDimension("pair", found.nnz)
+    for name, values, long_name in (
+        ("first", found.row, "index along `token` of a pair's first token"),
+        ("second", found.col, "index along `next_token` of a pair's second token"),
+        ("occurrences", found.data, "occurrences of the pair in the text, inside its documents"),
+    ):
+        _coordinate(group, name, ("pair",), values, long_name)
 
 
 def _replica_coordinates(group: netCDF4.Dataset | netCDF4.Group, replicas: Replicas) -> list[str]:

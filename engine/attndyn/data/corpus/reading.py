@@ -1,0 +1,219 @@
+"""From files to text, block by block, and from blocks to documents; no file is held in memory as a whole."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from attndyn.data.corpus.sources import MAX_CHARACTERS, FileOptions, HubSource, PathSource, TextSource
+from attndyn.errors import UnusableOption
+
+BLOCK = 2**20
+#: a stretch so long without a space is cut where it may be cut in the middle of a word
+LONGEST = 2**24
+
+
+class Reading:
+    """One pass over a text.
+
+    Args:
+        source: where it comes from.
+
+    Attributes:
+        sha256: of the text that was taken from each file, by its name; complete when the pass is.
+    """
+
+    def __init__(self, source: PathSource | HubSource | TextSource):
+        self._source = source
+        self.sha256: dict[str, str] = {}
+
+    def documents(self, separator: str | None) -> Iterator[tuple[str, bool]]:
+        """The text in pieces that cut no word, each with whether a document ends with it.
+
+        Args:
+            separator: what stands between two documents; it is no part of them. A file ends a document
+                where there is a separator.
+
+        Raises:
+            UnusableOption: a file cannot be read.
+        """
+        for blocks in self._files():
+            yield from _cut(blocks, separator)
+
+    def _files(self) -> Iterator[Iterator[str]]:
+        """The blocks of every file."""
+        source = self._source
+        if isinstance(source, TextSource):
+            yield self._noted("text", iter([source.text]))
+            return
+        self._left = MAX_CHARACTERS if source.characters is None else source.characters
+        for number, (name, path) in enumerate(source.located()):
+            place = ("files", number) if isinstance(source, PathSource) else ("file",)
+            blocks = _parquet(path, source.column) if path.suffix == ".parquet" else _decoded(path, source)
+            yield self._noted(name, self._limited(_explained(blocks, path, place), place))
+
+    def _noted(self, name: str, blocks: Iterator[str]) -> Iterator[str]:
+        digest = hashlib.sha256()
+        for block in blocks:
+            digest.update(block.encode("utf-8", "surrogatepass"))
+            yield block
+        self.sha256[name] = digest.hexdigest()
+
+    def _limited(self, blocks: Iterator[str], place: tuple[str | int, ...]) -> Iterator[str]:
+        """No more characters than are asked for; no more than are allowed."""
+        assert not isinstance(self._source, TextSource)
+        for block in blocks:
+            if len(block) > self._left and self._source.characters is None:
+                message = f"the text has more than {MAX_CHARACTERS} characters; take fewer (characters)"
+                raise UnusableOption(place, message)
+            taken = block[: self._left]
+            self._left -= len(taken)
+            if taken:
+                yield taken
+            if not self._left and self._source.characters is not None:
+                return
+
+
+class _Unreadable(Exception):
+    """A file cannot be read; says why."""
+
+
+def _explained(blocks: Iterator[str], path: Path, place: tuple[str | int, ...]) -> Iterator[str]:
+    """The blocks; what goes wrong in between names the file and lays it to the option."""
+    try:
+        for block in blocks:
+            if "\0" in block:
+                raise _Unreadable("is no text: it has a zero byte")
+            yield block
+    except UnusableOption:
+        raise
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UnusableOption(place, f"{path}: damaged: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        raise UnusableOption(place, f"{path}: cannot be read: {error.strerror or error}") from None
+    except _Unreadable as error:
+        raise UnusableOption(place, f"{path}: {error}") from None
+
+
+def _decoded(path: Path, options: FileOptions) -> Iterator[str]:
+    """UTF-8 with or without a byte order mark; CR LF and CR are line breaks like LF."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(options.errors)
+    lines = io.IncrementalNewlineDecoder(decoder, translate=True)
+    n_lines = 1
+    with _opened(path) as file:
+        while True:
+            data = file.read(BLOCK)
+            try:
+                block = lines.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                line = n_lines + error.object[: error.start].count(b"\n")
+                found = f"the byte 0x{error.object[error.start]:02x} in line {line}"
+                raise _Unreadable(f"not UTF-8: {found}; errors: replace reads it as U+FFFD") from None
+            n_lines += data.count(b"\n")
+            if block:
+                yield block
+            if not data:
+                return
+
+
+def _opened(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.suffix == ".zst":
+        return cast(BinaryIO, _Zstandard(path))
+    return path.open("rb")
+
+
+class _Zstandard:
+    """A compressed file to be read once, which notices its end: a truncated one is an error."""
+
+    def __init__(self, path: Path):
+        try:
+            import zstandard
+        except ImportError:
+            raise _Unreadable("needs the package zstandard: pip install 'attndyn[corpora]'") from None
+        self._error = zstandard.ZstdError
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._frame: Any = None
+        self._rest = b""
+        self._file = path.open("rb")
+
+    def __enter__(self) -> _Zstandard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, _: int) -> bytes:
+        """Some bytes; none at the end."""
+        while True:
+            data = self._rest or self._file.read(BLOCK // 16)
+            self._rest = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError("ends in the middle")
+                return b""
+            self._frame = self._frame or self._decompressor.decompressobj()
+            try:
+                found = self._frame.decompress(data)
+            except self._error as error:
+                raise _Unreadable(f"damaged: {error}") from None
+            if self._frame.eof:
+                self._rest, self._frame = self._frame.unused_data, None
+            if found:
+                return bytes(found)
+
+
+def _parquet(path: Path, column: str) -> Iterator[str]:
+    """The rows of a column, each ended by a line break unless it has one."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise _Unreadable("needs the package pyarrow: pip install 'attndyn[corpora]'") from None
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        names = file.schema_arrow.names
+        if column not in names:
+            raise _Unreadable(f"has no column '{column}'; it has {', '.join(names)}")
+        for batch in file.iter_batches(batch_size=4096, columns=[column]):
+            rows = (row for row in batch.column(0).to_pylist() if row is not None)
+            block = "".join(row if row.endswith("\n") else f"{row}\n" for row in map(str, rows))
+            yield block.replace("\r\n", "\n").replace("\r", "\n")
+    except pyarrow.ArrowException as error:
+        raise _Unreadable(f"damaged: {' '.join(str(error).split())[:200]}") from None
+
+
+def _cut(blocks: Iterator[str], separator: str | None) -> Iterator[tuple[str, bool]]:
+    """See `Reading.documents`."""
+    kept = ""
+    for block in blocks:
+        kept += block
+        if separator is not None:
+            *whole, kept = kept.split(separator)
+            yield from ((document, True) for document in whole)
+        if len(kept) >= BLOCK:
+            at = _seam(kept, len(separator or ""))
+            if at:
+                yield kept[:at], False
+                kept = kept[at:]
+    yield kept, separator is not None
+
+
+def _seam(text: str, margin: int) -> int:
+    """Where to cut a text that goes on: after a line break, or before spaces; 0 if nowhere.
+
+    The last `margin` characters may be the beginning of a separator.
+    """
+    end = len(text) - margin
+    at = text.rfind("\n", 0, end) + 1
+    if not at:
+        space = text.rfind(" ", 0, end)
+        at = len(text[: space + 1].rstrip()) if space > 0 else 0
+    return end if not at and end >= LONGEST else at

@@ -1,0 +1,95 @@
+"""The data source: windows of a text as weighted contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attndyn import registry
+from attndyn.data.contexts import Contexts
+from attndyn.data.corpus.options import CorpusOptions
+from attndyn.data.corpus.text import read
+from attndyn.data.corpus.windows import Draws, Windows
+from attndyn.data.source import DataSource
+from attndyn.errors import UnusableOption
+
+MAX_DENSE = 512
+"""Most tokens for which the transition matrix is made: beyond, there are the counts of pairs only."""
+
+
+@registry.data("corpus")
+class CorpusData(DataSource):
+    """Contexts from a text; see `DataSource`.
+
+    All replicas read the same text. Which windows of it a replica sees depends on its seed and the step only
+    (`windows: sequential`: on the step only).
+    """
+
+    Options = CorpusOptions
+
+    def __init__(self, options: Sequence[CorpusOptions], seeds: Sequence[int], loss_positions: str):
+        self._options = options[0]  # nothing of them may vary
+        self._loss_positions = loss_positions
+        self.text = read(self._options)
+        self.tokens = self.text.labels
+        self.count, self.pairs, self.sha256 = self.text.count, self.text.pairs, self.text.sha256
+        n_replicas, d_vocab = len(seeds), len(self.tokens)
+        self.pi = np.broadcast_to(self.count / self.count.sum(), (n_replicas, d_vocab))
+        if d_vocab <= MAX_DENSE:
+            self.transition = np.broadcast_to(self.text.chain(), (n_replicas, d_vocab, d_vocab))
+        self.representations = ("positions",)
+        order = self._options.windows
+        windows = Windows(self.text.ends, self._options.n_ctx, overlapping=order == "random")
+        self._refuse_short(windows)
+        self._draws = Draws(windows, order, self._options.batch)
+        # replicas of equal seed share their contexts, which are then drawn once
+        self._seeds = [0] if order == "sequential" else list(dict.fromkeys(seeds))
+        self._group = np.array([0 if order == "sequential" else self._seeds.index(seed) for seed in seeds])
+
+    def batch(self, step: int, representation: str) -> Contexts:
+        """See `DataSource.batch`."""
+        starts = np.stack([self._draws.starts(seed, step) for seed in self._seeds])
+        return self._contexts(self.text.train, starts[self._group])
+
+    def held_out(self, n_contexts: int) -> Contexts | None:
+        """Contexts of the held-out part, for all replicas the same: windows side by side, evenly spread.
+
+        Args:
+            n_contexts: how many, at most.
+
+        Returns:
+            Contexts like those of `batch`; None if no window of the text is held out.
+        """
+        if not len(self.text.held_out_ends):
+            return None
+        windows = Windows(self.text.held_out_ends, self._options.n_ctx, overlapping=False)
+        if not windows.count:
+            return None
+        index = np.unique(np.linspace(0, windows.count - 1, n_contexts).astype(np.intp))
+        starts = np.repeat(windows.starts(index)[None], len(self._group), axis=0)
+        return self._contexts(self.text.held_out, starts)
+
+    def _contexts(self, text: np.ndarray, starts: np.ndarray) -> Contexts:
+        """Windows of a text that begin at `starts (R, B)`."""
+        n_ctx = self._options.n_ctx
+        places = starts[:, None, :] + np.arange(n_ctx + 1)[None, :, None]
+        tokens = text[places]
+        n_queries = n_ctx if self._loss_positions == "all" else 1
+        n_replicas, n_contexts = starts.shape
+        return Contexts(
+            representation="positions",
+            query=tokens[:, n_ctx - n_queries : -1],
+            keys=tokens[:, :-1],
+            log_weights=np.zeros((n_replicas, 1, 1)),
+            targets=tokens[:, -n_queries:],
+            sample_weights=np.full((n_replicas, 1, 1), 1.0 / (n_queries * n_contexts)),
+        )
+
+    def _refuse_short(self, windows: Windows) -> None:
+        if windows.count:
+            return
+        needed = self._options.n_ctx + 1
+        what = "the text" if self._options.documents is None else "the longest document"
+        message = f"a context and the token after it are {needed} tokens; {what} has {windows.longest}"
+        raise UnusableOption(("n_ctx",), message)

@@ -1,0 +1,187 @@
+"""From text to pieces: words, characters, bytes, or what a file of the `tokenizers` library says.
+
+An encoder numbers pieces as it meets them; which of them become tokens of the vocabulary, and in what order,
+is not its concern (`vocabulary`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from attndyn.errors import UnusableOption
+from attndyn.spec.base import LocalFile, Section
+
+MAX_SIZE = 2**17
+SIZE = Field(default=None, ge=2, le=MAX_SIZE, description="most tokens, <unk> included; null: all there are")
+
+# a special token such as <unk>, a word with its apostrophes, a single other character
+_WORDS = r"<\|?\w+\|?>|\w+(?:['’]\w+)*|[^\w\s]"
+
+
+class Encoder:
+    """What every encoder does; a fresh one for every text.
+
+    Attributes:
+        sha256: of the file it was made from, if any, by its path.
+    """
+
+    sha256: dict[str, str]
+
+    def __init__(self) -> None:
+        self.sha256 = {}
+
+    def ids(self, text: str) -> np.ndarray:
+        """The pieces of a text by number, int32."""
+        raise NotImplementedError
+
+    def names(self, ids: np.ndarray) -> list[str]:
+        """The pieces of these numbers."""
+        raise NotImplementedError
+
+
+class Word(Section):
+    """Words and punctuation; the vocabulary is the most frequent of them."""
+
+    kind: Literal["word"] = "word"
+    size: int = Field(default=2000, ge=2, le=MAX_SIZE, description="most words; with `token`, <unk> is one")
+    unknown: Literal["token", "drop", "split"] = Field(
+        default="token", description="other words: the token <unk>, left out, or spelled in characters"
+    )
+    case: Literal["keep", "fold"] = Field(default="keep", description="fold: all letters small")
+    split: Literal["punctuation", "spaces"] = Field(
+        default="punctuation", description="words and single signs, or whatever stands between spaces"
+    )
+    spaces: bool = Field(default=False, description="a run of spaces is the token <space>")
+    line_breaks: bool = Field(default=False, description="a line break is the token <newline>")
+
+    def encoder(self) -> Encoder:
+        """A fresh encoder."""
+        return _Words(self)
+
+
+class Char(Section):
+    """Characters."""
+
+    kind: Literal["char"]
+    size: int | None = SIZE
+    case: Literal["keep", "fold"] = Field(default="keep", description="fold: all letters small")
+
+    def encoder(self) -> Encoder:
+        """A fresh encoder."""
+        return _Characters(self.case == "fold")
+
+
+class Byte(Section):
+    """Bytes of the text in UTF-8."""
+
+    kind: Literal["byte"]
+
+    def encoder(self) -> Encoder:
+        """A fresh encoder."""
+        return _Bytes()
+
+
+class TokenizerFile(Section):
+    """A file of the `tokenizers` library, `tokenizer.json`; texts are encoded line by line."""
+
+    kind: Literal["file"]
+    file: LocalFile = Field(description="relative to the spec's file")
+    size: int | None = SIZE
+
+    def encoder(self) -> Encoder:
+        """A fresh encoder.
+
+        Raises:
+            UnusableOption: the library is missing, or the file is none of its files.
+        """
+        return _Library(self.file)
+
+
+Tokenizer = Annotated[Word | Char | Byte | TokenizerFile, Field(discriminator="kind")]
+
+
+class _Numbers(dict[str, int]):
+    """Numbers pieces in the order in which they come."""
+
+    def __missing__(self, piece: str) -> int:
+        number = self[piece] = len(self)
+        return number
+
+
+class _Words(Encoder):
+    def __init__(self, options: Word):
+        super().__init__()
+        pattern = r"\S+" if options.split == "spaces" else _WORDS
+        if options.line_breaks:
+            pattern += r"|\n"
+        if options.spaces:
+            pattern += r"|[^\S\n]+"
+        self._find: Callable[[str], list[str]] = re.compile(pattern).findall
+        self._fold = options.case == "fold"
+        self._numbers = _Numbers()
+
+    def ids(self, text: str) -> np.ndarray:
+        words = self._find(text.lower() if self._fold else text)
+        return np.fromiter(map(self._numbers.__getitem__, words), np.int32, len(words))
+
+    def names(self, ids: np.ndarray) -> list[str]:
+        pieces = list(self._numbers)
+        found = [pieces[i] for i in ids]
+        return [" " if piece.isspace() and piece != "\n" else piece for piece in found]
+
+
+class _Characters(Encoder):
+    def __init__(self, fold: bool):
+        super().__init__()
+        self._fold = fold
+
+    def ids(self, text: str) -> np.ndarray:
+        text = text.lower() if self._fold else text
+        return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<i4").astype(np.int32)
+
+    def names(self, ids: np.ndarray) -> list[str]:
+        return [chr(i) for i in ids]
+
+
+class _Bytes(Encoder):
+    def ids(self, text: str) -> np.ndarray:
+        return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8).astype(np.int32)
+
+    def names(self, ids: np.ndarray) -> list[str]:
+        return [chr(i) if 32 <= i < 127 or i == 10 else f"<0x{i:02X}>" for i in ids]
+
+
+class _Library(Encoder):
+    def __init__(self, file: str):
+        super().__init__()
+        try:
+            from tokenizers import Tokenizer as Library
+        except ImportError:
+            message = "needs the package tokenizers: pip install 'attndyn[corpora]'"
+            raise UnusableOption(("kind",), message) from None
+        if not Path(file).is_file():
+            raise UnusableOption(("file",), f"{file}: no such file")
+        try:
+            self._library: Any = Library.from_file(file)
+        except Exception as error:  # the library raises plain Exceptions
+            said = " ".join(str(error).split())[:200]
+            raise UnusableOption(("file",), f"{file}: no tokenizer: {said}") from None
+        self._library.no_truncation()
+        self._library.no_padding()
+        self.sha256 = {file: sha256(Path(file).read_bytes()).hexdigest()}
+
+    def ids(self, text: str) -> np.ndarray:
+        lines = text.splitlines(keepends=True)
+        encoded = self._library.encode_batch_fast(lines, add_special_tokens=False)
+        return np.fromiter(chain.from_iterable(line.ids for line in encoded), np.int32)
+
+    def names(self, ids: np.ndarray) -> list[str]:
+        return [self._library.id_to_token(int(i)) for i in ids]

@@ -1,0 +1,204 @@
+"""Texts: files of every form give the same characters; what cannot be read is said in one line."""
+
+import gzip
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from attndyn.data.corpus import reading
+from attndyn.data.corpus.reading import Reading
+from attndyn.data.corpus.sources import HubSource, PathSource, TextSource
+from attndyn.errors import UnusableOption
+
+TEXT = "a cat – ein Kätzchen\nsaw 猫\n\nthe end\n"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def path_source(*files, **options):
+    return PathSource(kind="path", files=[str(file) for file in files], **options)
+
+
+def text_of(source, separator=None):
+    return "".join(text for text, _ in Reading(source).documents(separator))
+
+
+def refused(source):
+    with pytest.raises(UnusableOption) as caught:
+        text_of(source)
+    return caught.value
+
+
+@pytest.fixture
+def plain(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT, "utf-8")
+    return tmp_path / "a.txt"
+
+
+def test_plain_and_gzip(plain, tmp_path):
+    packed = tmp_path / "a.txt.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert text_of(path_source(plain)) == text_of(path_source(packed)) == TEXT
+    assert text_of(path_source(plain, packed)) == TEXT * 2
+
+
+def test_zstandard_of_several_frames(plain, tmp_path, optional):
+    compress = optional("zstandard").ZstdCompressor().compress
+    packed = tmp_path / "a.zst"
+    packed.write_bytes(compress(plain.read_bytes()) + compress(b"more"))
+    assert text_of(path_source(packed)) == TEXT + "more"
+    packed.write_bytes(packed.read_bytes()[:-3])
+    assert "damaged" in refused(path_source(packed)).message
+    packed.write_bytes(b"no zstandard at all")
+    assert "damaged" in refused(path_source(packed)).message
+
+
+def test_parquet(tmp_path, optional):
+    file = tmp_path / "a.parquet"
+    table = optional("pyarrow").table({"text": ["one\n", None, "two"], "n": [1, 2, 3]})
+    optional("pyarrow.parquet").write_table(table, file)
+    assert text_of(path_source(file)) == "one\ntwo\n"
+    assert "has no column 'story'; it has text, n" in refused(path_source(file, column="story")).message
+    file.write_bytes(b"PAR1 no more")
+    assert "damaged" in refused(path_source(file)).message
+
+
+def test_line_breaks_and_byte_order_mark(tmp_path):
+    (tmp_path / "w.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\rc\n")
+    assert text_of(path_source(tmp_path / "w.txt")) == "a\nb\nc\n"
+
+
+def test_bad_bytes(tmp_path):
+    file = tmp_path / "latin.txt"
+    file.write_bytes("fine\nstill fine\ncaf\xe9 au lait".encode("latin-1"))
+    error = refused(path_source(file))
+    assert error.path == ("files", 0)
+    assert "not UTF-8: the byte 0xe9 in line 3" in error.message
+    assert text_of(path_source(file, errors="replace")) == "fine\nstill fine\ncaf\ufffd au lait"
+
+
+def test_no_text(tmp_path):
+    missing, folder, binary = tmp_path / "none.txt", tmp_path / "folder", tmp_path / "binary.txt"
+    folder.mkdir()
+    binary.write_bytes(bytes(range(64)))
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes(gzip.compress(b"x" * 1000)[:-9])
+    for file, said in (
+        (missing, "no such file"),
+        (folder, "is a folder"),
+        (binary, "zero byte"),
+        (damaged, "damaged"),
+    ):
+        error = refused(path_source(__file__, file))
+        assert error.path == ("files", 1)
+        assert said in error.message
+        assert str(file) in error.message
+        assert "\n" not in error.message
+
+
+def test_only_the_beginning(plain):
+    assert text_of(path_source(plain, plain, characters=45)) == (TEXT * 2)[:45]
+    with pytest.raises(ValidationError):
+        path_source(plain, characters=0)
+
+
+def test_too_much(plain, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_CHARACTERS", 50)
+    assert "more than 50 characters" in refused(path_source(plain, plain)).message
+    assert text_of(path_source(plain, plain, characters=50)) == (TEXT * 2)[:50]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("separator", [None, "\n\n", "END"])
+def test_documents_whatever_the_size_of_blocks(tmp_path, monkeypatch, block, separator):
+    monkeypatch.setattr(reading, "BLOCK", block)
+    text = (separator or "\n").join(["one two\nthree", "", "four  five six\n", "sevenE ND"])
+    (tmp_path / "d.txt").write_text(text)
+    found, current = [], ""
+    for piece, ends in Reading(path_source(tmp_path / "d.txt")).documents(separator):
+        current += piece
+        if ends:
+            found.append(current)
+            current = ""
+    assert found == (text.split(separator) if separator else [])
+    assert separator or current == text
+
+
+def test_no_word_is_cut(tmp_path, monkeypatch):
+    text = "word " * 50 + "\n" + "word" * 3 + "  " + "word " * 20
+    (tmp_path / "w.txt").write_text(text)
+    for block in (1, 5, 8, 64):
+        monkeypatch.setattr(reading, "BLOCK", block)
+        pieces = [piece for piece, _ in Reading(path_source(tmp_path / "w.txt")).documents(None)]
+        assert "".join(pieces) == text
+        assert [word for piece in pieces for word in piece.split()] == text.split()
+        assert len(pieces) > 2
+
+
+def test_sha256_is_of_the_text(plain, tmp_path):
+    (tmp_path / "same.txt.gz").write_bytes(gzip.compress(plain.read_bytes()))
+
+    def digests(*files, **options):
+        found = Reading(path_source(*files, **options))
+        list(found.documents(None))
+        return list(found.sha256.values())
+
+    one, packed = digests(plain, tmp_path / "same.txt.gz")
+    assert one == packed
+    assert digests(plain, characters=5) != [one]
+
+
+def test_text_in_the_spec():
+    assert text_of(TextSource(kind="text", text="a b")) == "a b"
+
+
+# -- the hub ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch, optional):
+    """A cache laid by hand, and no net."""
+    constants = optional("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    folder = tmp_path / "hub" / "datasets--someone--stories" / "snapshots" / REVISION / "data"
+    folder.mkdir(parents=True)
+    (folder / "train.txt").write_text(TEXT, "utf-8")
+    return folder
+
+
+def hub_source(**changes):
+    options = {"repo": "someone/stories", "revision": REVISION, "file": "data/train.txt", **changes}
+    return HubSource(kind="hub", **options)
+
+
+def test_hub_reads_the_cache(cache):
+    found = Reading(hub_source())
+    assert "".join(text for text, _ in found.documents(None)) == TEXT
+    assert list(found.sha256) == [f"someone/stories@{REVISION}/data/train.txt"]
+
+
+def test_hub_not_cached_and_off_line_is_one_line(cache):
+    error = refused(hub_source(file="data/other.txt"))
+    assert error.path == ("file",)
+    assert error.message.startswith(f"someone/stories@{REVISION}/data/other.txt: is not in the cache")
+    assert "\n" not in error.message
+    assert len(error.message) < 400
+
+
+def test_hub_needs_a_pinned_revision():
+    with pytest.raises(ValidationError):
+        hub_source(revision="main")
+
+
+@pytest.mark.parametrize("package", ["huggingface_hub", "zstandard", "pyarrow"])
+def test_a_missing_package_is_one_line(package, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in ("a.zst", "a.parquet"):
+        (tmp_path / name).write_bytes(b"x")
+    source = {
+        "huggingface_hub": hub_source(),
+        "zstandard": path_source(tmp_path / "a.zst"),
+        "pyarrow": path_source(tmp_path / "a.parquet"),
+    }[package]
+    assert "pip install 'attndyn[corpora]'" in refused(source).message
