@@ -70,7 +70,7 @@ def test_changed_values(seed):
     for _ in range(60):
         # by our own reader: to another one 1e-3 may be a string, which no spec survives
         values = read_yaml(rng.choice(SPECS).read_text("utf-8"), "fuzz", Findings()).plain()
-        for _ in range(rng.randint(1, 3)):
+        for _ in range(rng.choice([1, 1, 2, 3])):  # one change in five is harmless
             change_a_value(values, rng)
         loaded += loads_or_lists_problems(json.dumps(values))
     assert 0 < loaded < 60  # some changes are harmless, and some are not
