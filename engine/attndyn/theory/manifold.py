@@ -1,0 +1,199 @@
+"""The rank-one manifold of pure attention: exact gradient, Hessian and critical points after dilution.
+
+Where W_0 = a wᵀ, W_1 = w bᵀ, W_Q = z w uᵀ and W_K = z w uᵀ with unit vectors w and u, they stay so under
+gradient flow. A point is one vector θ = (a, b, z) of 2d + 1 numbers. All is derived in
+docs/theory-bifurcation.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import integrate
+
+from attndyn.theory.closed_forms import embedding_scale
+from attndyn.theory.setting import OutOfReach, Setting
+
+#: a critical point's largest gradient component, at most
+RESIDUAL = 1e-12
+#: size of z that leaves the first plateau; where the flow ends depends on its square
+KICK = 1e-4
+
+_COMPLEX_STEP = 1e-30
+_ARRIVED = 1e-8
+_EXCURSIONS = 400
+
+
+class Parts(NamedTuple):
+    """What loss and gradient are made of, at one point."""
+
+    attention: np.ndarray  # A (query, key)
+    read: np.ndarray  # c = A a (query,)
+    predicted: np.ndarray  # (query, next_token)
+    d_logits: np.ndarray  # dL = π (predicted − P) (query, next_token)
+
+
+@dataclass(frozen=True, eq=False)
+class Manifold:
+    """The population loss on the rank-one manifold of a setting.
+
+    Attributes:
+        setting: pure attention without W_V, on any chain.
+    """
+
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        if self.setting.residual or self.setting.value_projection:
+            raise OutOfReach("the rank-one manifold is worked out for pure attention without W_V")
+
+    def unpack(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, complex]:
+        """a `(token,)`, b `(next_token,)` and z of a point."""
+        d = self.setting.d_vocab
+        return theta[:d], theta[d : 2 * d], theta[2 * d]
+
+    def parts(self, theta: np.ndarray) -> Parts:
+        """Attention, what each query reads, predictions and dL; also of a complex point."""
+        a, b, z = self.unpack(theta)
+        log_pi = np.log(self.setting.pi)
+        attention = _softmax(self.setting.score_scale * z * z * np.outer(a, a) + log_pi)
+        read = attention @ a
+        predicted = _softmax(np.outer(read, b))
+        return Parts(
+            attention, read, predicted, self.setting.pi[:, None] * (predicted - self.setting.transition)
+        )
+
+    def loss(self, theta: np.ndarray) -> float:
+        """Cross-entropy of the next token in nats."""
+        log_predicted = np.log(self.parts(theta).predicted)
+        return float(-self.setting.pi @ (self.setting.transition * log_predicted).sum(axis=1))
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        """∂L/∂θ `(2 token + 1,)`; also at a complex point."""
+        a, b, z = self.unpack(theta)
+        attention, read, _, d_logits = self.parts(theta)
+        d_read = d_logits @ b
+        centred = attention * (a - read[:, None])
+        d_scores = d_read[:, None] * centred
+        strength = self.setting.score_scale * z * z
+        d_a = attention.T @ d_read + strength * (d_scores + d_scores.T) @ a
+        d_z = 2 * self.setting.score_scale * z * (a @ d_scores @ a)
+        return np.r_[d_a, d_logits.T @ read, d_z]
+
+    def velocity(self, theta: np.ndarray) -> np.ndarray:
+        """dθ/dt of the full gradient flow: W_Q and W_K each take half of the slope of z."""
+        gradient = self.gradient(theta)
+        gradient[-1] /= 2
+        return -gradient
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        """∂²L/∂θ², exact to rounding: the gradient is analytic, so complex steps have no step error."""
+        columns = []
+        for unit in np.eye(len(theta)):
+            stepped = self.gradient(theta + 1j * _COMPLEX_STEP * unit)
+            columns.append(stepped.imag / _COMPLEX_STEP)
+        hessian = np.stack(columns)
+        return (hessian + hessian.T) / 2
+
+    def rates(self, theta: np.ndarray) -> np.ndarray:
+        """Growth rates within the manifold, largest first: eigenvalues of the flow linearised at a point."""
+        metric = np.ones(len(theta))
+        metric[-1] = np.sqrt(0.5)  # of z, see `velocity`
+        return np.linalg.eigvalsh(-self.hessian(theta) * np.outer(metric, metric))[::-1]
+
+    def transverse(self, theta: np.ndarray) -> np.ndarray:
+        """G = −Aᵀ dL `(token, next_token)`: new directions x of W_0 and y of W_1 obey ẋ = G y, ẏ = Gᵀ x."""
+        parts = self.parts(theta)
+        return -parts.attention.T @ parts.d_logits
+
+    def plateau(self, z: float = 0.0) -> np.ndarray:
+        """The first critical point, W_0 = π wᵀ, with an attention amplitude z."""
+        pi = self.setting.pi
+        scale = embedding_scale(pi)
+        centred = np.log(pi) - np.log(pi).mean()
+        return np.r_[scale * pi, centred / (scale * (pi @ pi)), z]
+
+    def lift(self, theta: np.ndarray, w: np.ndarray, u: np.ndarray) -> dict[str, np.ndarray]:
+        """The weights of the whole model at a point, for unit vectors w `(model,)` and u `(d_head,)`."""
+        a, b, z = self.unpack(theta)
+        inner = z * np.outer(w, u)
+        return {"W_0": np.outer(a, w), "W_1": np.outer(w, b), "W_Q": inner, "W_K": inner}
+
+    def descend(self, group: slice | None = None, kick: float = KICK) -> np.ndarray:
+        """The critical point where the flow ends that leaves the first plateau with amplitude `kick`.
+
+        Args:
+            group: tokens whose a and b are kept equal, against rounding, where symmetry has them equal.
+            kick: z at the start.
+
+        Raises:
+            OutOfReach: attention does not grow on the first plateau, or the flow does not come to rest.
+        """
+        theta = self.plateau(kick)
+        rate = self._focus_rate()
+        if not rate > 0:
+            raise OutOfReach(f"attention does not grow on the first plateau: its rate is {rate:.3g}")
+
+        def velocity(_: float, state: np.ndarray) -> np.ndarray:
+            return _tied(self.velocity(state), group, self.setting.d_vocab)
+
+        for excursion in range(_EXCURSIONS):
+            # the first one has to leave the plateau, at a rate that may be small; later ones only settle
+            span = 2 * np.log(1 / kick) / rate if excursion == 0 else 500.0
+            solved = integrate.solve_ivp(velocity, (0, span), theta, "LSODA", rtol=1e-10, atol=1e-13)
+            theta = solved.y[:, -1]
+            if np.abs(self.gradient(theta)).max() < _ARRIVED:
+                return self.polish(theta)
+        raise OutOfReach("the flow on the rank-one manifold does not come to rest")
+
+    def polish(self, theta: np.ndarray) -> np.ndarray:
+        """The critical point next to θ that has its z, its scale |a|² − |b|² − 2 z² and its Σ b.
+
+        Critical points come in families along three neutral directions, of which these three are coordinates;
+        with them Newton's method converges quadratically.
+
+        Raises:
+            OutOfReach: it does not converge to 1e-12.
+        """
+        d = self.setting.d_vocab
+        wanted = _coordinates(theta, d)
+        for _ in range(50):
+            a, b, z = self.unpack(theta)
+            pinned = np.stack(
+                [np.r_[2 * a, -2 * b, -4 * z], np.r_[0 * a, 0 * b + 1, 0], np.r_[0 * a, 0 * b, 1]]
+            )
+            slopes = np.vstack([self.hessian(theta), pinned])
+            misses = np.r_[self.gradient(theta), _coordinates(theta, d) - wanted]
+            step = np.linalg.lstsq(slopes, misses, rcond=None)[0]
+            theta = theta - step
+            if np.abs(step).max() < 1e-14:
+                break
+        residual = np.abs(self.gradient(theta)).max()
+        if not residual <= RESIDUAL:
+            raise OutOfReach(f"no critical point of the rank-one manifold was found: residual {residual:.1e}")
+        return theta
+
+    def _focus_rate(self) -> float:
+        return float(-self.hessian(self.plateau())[-1, -1] / 2)
+
+
+def _coordinates(theta: np.ndarray, d: int) -> np.ndarray:
+    """Along the neutral directions: the scale |a|² − |b|² − 2 z², Σ b, and z itself."""
+    a, b, z = theta[:d], theta[d : 2 * d], theta[2 * d]
+    return np.array([a @ a - b @ b - 2 * z * z, b.sum(), z])
+
+
+def _tied(theta: np.ndarray, group: slice | None, d: int) -> np.ndarray:
+    """The same with equal entries within the group, in a and in b."""
+    if group is not None:
+        for half in (theta[:d], theta[d : 2 * d]):
+            half[group] = half[group].mean()
+    return theta
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    """Over the last axis, of complex numbers too."""
+    grown = np.exp(logits - logits.real.max(axis=-1, keepdims=True))
+    return grown / grown.sum(axis=-1, keepdims=True)
