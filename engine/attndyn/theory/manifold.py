@@ -23,6 +23,7 @@ KICK = 1e-4
 
 _COMPLEX_STEP = 1e-30
 _ARRIVED = 1e-8
+_ROUNDING = 1e-12
 _EXCURSIONS = 400
 
 
@@ -133,7 +134,7 @@ class Manifold:
         """
         theta = self.plateau(kick)
         rate = self._focus_rate()
-        if not rate > 0:
+        if not rate > _ROUNDING:
             raise OutOfReach(f"attention does not grow on the first plateau: its rate is {rate:.3g}")
 
         def velocity(_: float, state: np.ndarray) -> np.ndarray:
