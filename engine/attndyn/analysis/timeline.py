@@ -181,6 +181,11 @@ def current_stage(signals: Signals, options: StageOptions | None = None) -> str:
     return starts[-1][0] if starts else "condensation"
 
 
+def opens_later_token(label: str) -> bool:
+    """Whether a boundary opens the stage of a token: `direction_1`, `direction_2`, …."""
+    return _token(label) > 0
+
+
 def _token(label: str) -> int:
     """k of `direction_k`, and 0 for any other label; token 0 opens no stage of its own (docs/stages.md)."""
     word, _, number = label.rpartition("_")
