@@ -11,6 +11,7 @@ import typer
 
 from attndyn import __version__
 from attndyn.cli.conform import conform
+from attndyn.cli.theory import theory
 from attndyn.errors import AttndynError
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ def report(run: RunPath, plugins: Plugins = None) -> None:
 
 
 app.command(epilog="Example:  attndyn conform specs --quick")(conform)
+app.command(epilog="Example:  attndyn theory specs/paper/theory-rates.yaml")(theory)
 
 
 def _load(plugins: list[Path] | None) -> None:

@@ -29,6 +29,7 @@ class Formula:
         valid: where it holds, in a few words.
         evaluate: the number, of a setting and, with `per_token`, of a token's position.
         per_token: whether it has one value a token.
+        of_flow: whether it is about population gradient flow, and not any training of the chain.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Formula:
     valid: str
     evaluate: Callable[..., float]
     per_token: bool = False
+    of_flow: bool = True
 
 
 FORMULAS: dict[str, Formula] = {}
@@ -68,13 +70,13 @@ def evaluate(name: str, setting: Setting, token: int | None = None) -> float:
 
 
 def _formula(
-    symbol: str, long_name: str, valid: str, units: str = "1", per_token: bool = False
+    symbol: str, long_name: str, valid: str, units: str = "1", per_token: bool = False, of_flow: bool = True
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
     """Registers a function under its own name."""
 
     def register(function: Callable[..., float]) -> Callable[..., float]:
         name = function.__name__
-        FORMULAS[name] = Formula(name, symbol, units, long_name, valid, function, per_token)
+        FORMULAS[name] = Formula(name, symbol, units, long_name, valid, function, per_token, of_flow)
         return function
 
     return register
@@ -127,7 +129,13 @@ def second_direction_rate(setting: Setting) -> float:
     return transverse_rate(setting)
 
 
-@_formula("L_0", "loss at the origin: all tokens predicted alike", "any optimizer; small weights", "nats")
+@_formula(
+    "L_0",
+    "loss at the origin: all tokens predicted alike",
+    "any optimizer; small weights",
+    "nats",
+    of_flow=False,
+)
 def loss_origin(setting: Setting) -> float:
     """log d."""
     return float(np.log(setting.d_vocab))
@@ -139,7 +147,9 @@ def loss_plateau(setting: Setting) -> float:
     return first_plateau(setting).loss
 
 
-@_formula("H(P)", "least possible loss: the entropy rate of the chain", "any model; a bound", "nats")
+@_formula(
+    "H(P)", "least possible loss: the entropy rate of the chain", "any model; a bound", "nats", of_flow=False
+)
 def loss_floor(setting: Setting) -> float:
     """Mean entropy of the rows of P."""
     return closed_forms.entropy_rate(setting.pi, setting.transition)
