@@ -50,6 +50,12 @@ class ComparisonOptions(ToleranceOptions):
 
     relation: Literal["at_least", "at_most", "equal"] = Field(description="how the figure must compare")
 
+    def flaws(self) -> Iterator[Flaw]:
+        """An equality of real numbers needs a tolerance."""
+        yield from super().flaws()
+        if self.relation == "equal" and not self.atol and not self.rtol:
+            yield Flaw(("relation",), "equal needs a tolerance, atol or rtol")
+
     def within(self, figures: Array, target: Array, tolerance: Array) -> NDArray[np.bool_]:
         """Whether each figure is as the relation says; false where one of the two is NaN."""
         if self.relation == "at_least":
@@ -58,26 +64,58 @@ class ComparisonOptions(ToleranceOptions):
             return figures <= target + tolerance
         return np.abs(figures - target) <= tolerance
 
-    def refuse_vacuous(self, target: Array, lowest: float, highest: float) -> None:
-        """A tolerance as wide as all that the quantity does in the whole run tells nothing.
+    def refuse_vacuous(
+        self,
+        target: Array,
+        lowest: float,
+        highest: float,
+        bounds: tuple[float, float] = (-np.inf, np.inf),
+        moves: bool = True,
+    ) -> None:
+        """Refuse a tolerance as wide as all that the quantity does, and a bound that it has anyway.
+
+        Args:
+            target: what it is compared with, shape (trial,).
+            lowest: the least that the quantity is in the run.
+            highest: the most.
+            bounds: what it cannot be below or above in any run.
+            moves: whether `lowest` and `highest` are those of a curve. A quantity of which there is but one
+                value a trial could have had others: the tolerance is then held against its size.
 
         Raises:
-            VacuousError: it is, or one side is NaN throughout.
+            VacuousError: the check could not fail, or the quantity is NaN throughout.
         """
         if np.isnan(lowest):
             raise VacuousError("cannot fail: the selection holds nothing but NaN")
-        if np.isnan(target).all():
-            raise VacuousError("cannot fail: what it is compared with is NaN")
+        target = target[~np.isnan(target)]
+        if not target.size:
+            return
         widest = self.wider_tolerance(target)
         widest = self.tolerance(target) if widest is None else np.maximum(widest, self.tolerance(target))
-        # the range includes the target: a quantity that never moves, but far from it, can well fail
-        room = np.maximum(highest, target) - np.minimum(lowest, target)
-        size = np.maximum(np.abs(target), max(abs(lowest), abs(highest)))
-        if np.nanmax(widest) > 0 and np.nanmin(np.where(room > 0, room, size) - widest) <= 0:
-            message = (
-                f"cannot fail: the tolerance {np.nanmax(widest):.3g} is as wide as the range of the quantity"
+        self._refuse_bounds(target, widest, bounds)
+        room = np.maximum(np.abs(target), max(abs(lowest), abs(highest)))
+        if moves:
+            # the range includes the target: a quantity that never moves, but far from it, can well fail
+            reach = np.maximum(highest, target) - np.minimum(lowest, target)
+            if self.relation == "equal":
+                reach = np.maximum(np.abs(highest - target), np.abs(lowest - target))
+            room = np.where(reach > 0, reach, room)
+        if ((widest > 0) & (widest >= room)).any():
+            raise VacuousError(
+                f"cannot fail: the tolerance {widest.max():.3g} is as wide as the range of the quantity, "
+                f"{lowest:.6g} to {highest:.6g}"
             )
-            raise VacuousError(f"{message}, {lowest:.6g} to {highest:.6g}")
+
+    def _refuse_bounds(self, target: Array, widest: Array, bounds: tuple[float, float]) -> None:
+        low, high = bounds
+        below = self.relation != "at_most" and (target - widest <= low).all()
+        above = self.relation != "at_least" and (target + widest >= high).all()
+        if (self.relation == "at_least" and below) or (self.relation == "at_most" and above):
+            raise VacuousError(
+                f"cannot fail: the quantity is always {'≥' if below else '≤'} {low if below else high:g}"
+            )
+        if below and above:
+            raise VacuousError(f"cannot fail: the quantity is always from {low:g} to {high:g}")
 
     def spell(self, target: Array) -> str:
         """The criterion in a few symbols."""

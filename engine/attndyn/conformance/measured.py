@@ -17,13 +17,21 @@ from attndyn.errors import AttndynError
 from attndyn.registry import nearest
 from attndyn.spec import Spec
 from attndyn.spec.base import Path
-from attndyn.spec.selection import ENDS, Selection
+from attndyn.spec.selection import ENDS, Curves, Selection
 
 TAKEN: dict[str, Callable[[NDArray[np.float64]], Any]] = {
     "min": np.min,
     "max": np.max,
     "mean": np.mean,
     "range": np.ptp,
+}
+
+
+#: what variables can be at all, by probe or analyzer; no run can show them to be elsewhere
+BOUNDS = {
+    "attention.attention": (0.0, 1.0),
+    "attention.entropy": (0.0, math.inf),
+    "loss.loss": (0.0, math.inf),
 }
 
 
@@ -46,9 +54,12 @@ class Picked:
     Attributes:
         values: shape (replica,); NaN where the boundary it is read at is absent, or the replica diverged.
         replicas: their indices in the run, shape (replica,).
-        lowest: the smallest value of the variable with these labels, in all replicas at all steps.
+        lowest: the smallest value that this number could have had in the run: that of the variable with
+            these labels, in all replicas at all steps.
         highest: the largest.
         units: of the values.
+        moves: whether it was read from a curve; if not, `lowest` and `highest` are but those of the replicas.
+        bounds: what it cannot be below or above in any run.
     """
 
     values: NDArray[np.float64]
@@ -56,6 +67,8 @@ class Picked:
     lowest: float
     highest: float
     units: str
+    moves: bool = True
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
 class Measured:
@@ -79,18 +92,55 @@ class Measured:
     def result(self, analyzer: str) -> xr.Dataset:
         """What an analyzer of the spec makes of the trajectory."""
         if analyzer not in self._results:
-            options = next(o for o in self.spec.analyzers if o.kind == analyzer)
+            options = next((o for o in self.spec.analyzers if o.kind == analyzer), None)
+            if options is None:
+                message = f"'{self.spec.name}' has no analyzer '{analyzer}'"
+                raise SelectionError(("analyzer",), message)
             with np.errstate(over="ignore", invalid="ignore"):
                 self._results[analyzer] = registry.get("analyzer", analyzer)(options).analyze(self.trajectory)
         return self._results[analyzer]
 
+    @cached_property
+    def lost(self) -> NDArray[np.bool_]:
+        """Which replicas diverged, shape (replica,): those of which nothing is there at a last record."""
+        found = np.zeros(len(self.seeds), bool)
+        for probe in self.trajectory.children.values():
+            for array in probe.to_dataset(inherit=False).data_vars.values():
+                if {"replica", "step"} <= set(array.dims) and array.dtype.kind == "f":
+                    last = array.isel(step=-1).isnull()
+                    found |= last.all([d for d in last.dims if d != "replica"]).values
+        return found
+
+    def coordinate(self, name: str) -> NDArray[np.float64]:
+        """What varies between the replicas, by the name of its coordinate, shape (replica,).
+
+        Raises:
+            SelectionError: nothing of that name varies, or its values are no numbers.
+        """
+        root = self.trajectory.dataset
+        known = {str(k): c.values for k, c in root.coords.items() if c.dims == ("replica",)}
+        known = {k: values for k, values in known.items() if k not in ("replica", "seed")}
+        if name not in known:
+            nothing = "nothing varies but the seed"
+            raise SelectionError(
+                (), f"no such thing varies; {nearest(name, list(known)) if known else nothing}"
+            )
+        if known[name].dtype.kind not in "iuf":
+            raise SelectionError((), "its values are no numbers")
+        return known[name].astype(float)
+
     def curves(self, selection: Selection) -> xr.DataArray:
         """The variable at its labels: dimensions `replica` and, where it is recorded over steps, `step`.
+
+        Of `Curves` the dimensions that have no label are there too. The coordinate `_place` has the number of
+        each replica in the run.
 
         Raises:
             SelectionError: there is no such variable or label, or a dimension needs one.
         """
         if selection.probe is not None:
+            if selection.probe not in self.trajectory.children:
+                raise SelectionError(("probe",), f"'{self.spec.name}' has no probe '{selection.probe}'")
             source = self.trajectory.children[selection.probe].to_dataset(inherit=False)
         else:
             source = self.result(str(selection.analyzer))
@@ -102,10 +152,12 @@ class Measured:
             raise SelectionError(("variable",), "has no dimension 'replica': it is no number of each replica")
         if array.dtype.kind not in "bifu":
             raise SelectionError(("variable",), "holds words, not numbers")
-        array = array.assign_coords(self._replica_coordinates(array))
+        array = array.assign_coords(self._replica_coordinates(array)).astype(float, keep_attrs=True)
         for dim, label in selection.labels.items():
             array = _at_label(array, dim, label)
-        return self._reduced(array.astype(float), selection)
+        if isinstance(selection, Curves) and selection.across is None:
+            return array.transpose("replica", ...)
+        return self._reduced(array, selection)
 
     def pick(self, selection: Selection) -> Picked:
         """One number for each replica.
@@ -118,11 +170,14 @@ class Measured:
         finite = curves.values[np.isfinite(curves.values)]
         values = self._in_time(curves, selection, replicas)
         units = str(curves.attrs.get("units", "1"))
+        low, high = _span(finite)
+        bounds = _bounds(selection, units)
         if selection.take in ("step_of_min", "step_of_max"):
             low, high, units = *_span(curves["step"].values.astype(float)), "step"
-        else:
-            low, high = _span(finite)
-        return Picked(values, replicas, low, high, units)
+        elif selection.take == "range":
+            low, high = 0.0 * low, high - low
+        values = np.where(np.isfinite(values), values, np.nan)
+        return Picked(values, replicas, low, high, units, "step" in curves.dims, bounds)
 
     def check(self, selection: Selection) -> None:
         """Look for mistakes in a selection, on a run of the same labels that may be too short to pick from.
@@ -131,9 +186,10 @@ class Measured:
             SelectionError: see `pick`.
         """
         curves = self.curves(selection)
-        _needs_time(curves, selection)
+        if not isinstance(selection, Curves):
+            _needs_time(curves, selection)
         for path, name in selection.boundaries.items():
-            self._boundary(name, np.arange(1), path)
+            self._boundary(name, selection, np.arange(1), path)
 
     def _replica_coordinates(self, array: xr.DataArray) -> dict[str, Any]:
         """The root's coordinates of the replicas, so that these can be chosen by what varies between them."""
@@ -155,7 +211,8 @@ class Measured:
         short = [dim for dim in left if array.sizes[dim] == 1]
         array = array.squeeze(short, drop=True)
         if long:
-            array = getattr(array, str(selection.across))(long)
+            # a NaN among them is not passed over: `max` would speak of the others only
+            array = getattr(array, str(selection.across))(long, skipna=False)
         array.attrs = attrs
         return array.transpose("replica", ...)
 
@@ -168,16 +225,30 @@ class Measured:
         steps = curves["step"].values.astype(float)
         if selection.window is None:
             when = selection.at if selection.at is not None else selection.step
-            at = self._edges(when, replicas, steps, ("at",))
+            at = self._edges(when, selection, replicas, steps, ("at",))
+            if isinstance(when, int) and not steps[0] <= when <= steps[-1]:
+                message = f"step {when} is not on record, which goes from {steps[0]:g} to {steps[-1]:g}"
+                raise SelectionError(("step",), message)
             return np.array([_read(steps, y, t) for y, t in zip(curves.values, at, strict=True)])
         start, end = (
-            self._edges(edge, replicas, steps, ("window", i)) for i, edge in enumerate(selection.window)
+            self._edges(edge, selection, replicas, steps, ("window", i))
+            for i, edge in enumerate(selection.window)
         )
+        known = np.isfinite(start) & np.isfinite(end)
+        if known.any() and not any(
+            ((a <= steps) & (steps <= b)).any() for a, b in zip(start[known], end[known], strict=True)
+        ):
+            raise SelectionError(("window",), "there is no record in it")
         rows = zip(curves.values, start, end, strict=True)
         return np.array([_over(steps, y, a, b, str(selection.take)) for y, a, b in rows])
 
     def _edges(
-        self, edge: Any, replicas: NDArray[np.intp], steps: NDArray[np.float64], path: Path
+        self,
+        edge: Any,
+        selection: Selection,
+        replicas: NDArray[np.intp],
+        steps: NDArray[np.float64],
+        path: Path,
     ) -> NDArray[np.float64]:
         """The step that an edge means in each replica, NaN where it is a boundary that is absent."""
         if edge == "first":
@@ -185,16 +256,25 @@ class Measured:
         if edge == "last":
             return np.full(len(replicas), steps[-1])
         if isinstance(edge, str):
-            return self._boundary(edge, replicas, path)
+            return self._boundary(edge, selection, replicas, path)
         return np.full(len(replicas), float(edge))
 
-    def _boundary(self, name: str, replicas: NDArray[np.intp], path: Path) -> NDArray[np.float64]:
-        """Step of a boundary of the stages in each replica, shape (replica,); the median over heads."""
+    def _boundary(
+        self, name: str, selection: Selection, replicas: NDArray[np.intp], path: Path
+    ) -> NDArray[np.float64]:
+        """Step of a boundary of the stages in each replica, shape (replica,).
+
+        It is that of the layers and heads that the selection names, the median over those that have it.
+        """
         found = self.result("stages")["boundary_step"]
         labels = [str(label) for label in found["boundary"].values]
         if name not in labels:
             raise SelectionError(path, f"no such boundary; {nearest(name, [*ENDS, *labels])}")
-        steps = found.sel(boundary=name).median(["layer", "head"], skipna=True)
+        found = found.isel(boundary=labels.index(name))
+        for dim in ("layer", "head"):
+            if dim in selection.labels:
+                found = _at_label(found, dim, selection.labels[dim])
+        steps = found.median(["layer", "head"], skipna=True)
         return np.asarray(steps.values[replicas], np.float64)
 
 
@@ -261,6 +341,13 @@ def _over(
     if take.startswith("step_of_"):
         return float(at[within.argmin() if take == "step_of_min" else within.argmax()])
     return float(TAKEN[take](within))
+
+
+def _bounds(selection: Selection, units: str) -> tuple[float, float]:
+    """What the number that a selection gives cannot be below or above in any run."""
+    if units == "step" or selection.take in ("range", "step_of_min", "step_of_max"):
+        return 0.0, math.inf
+    return BOUNDS.get(f"{selection.probe or selection.analyzer}.{selection.variable}", (-math.inf, math.inf))
 
 
 def _span(values: NDArray[np.float64]) -> tuple[float, float]:

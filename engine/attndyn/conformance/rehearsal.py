@@ -12,9 +12,10 @@ from typing import Any
 
 from attndyn import registry, runs
 from attndyn.conformance.measured import Measured, SelectionError
-from attndyn.spec import Spec
+from attndyn.errors import SpecError
+from attndyn.spec import Spec, parse_spec
 from attndyn.spec.base import Flaw
-from attndyn.spec.selection import selections
+from attndyn.spec.selection import Reference, references, selections
 
 STEPS = 2
 BATCH = 4
@@ -29,11 +30,26 @@ def shortened(spec: Spec) -> Spec:
         update={
             "training": spec.training.model_copy(update=training),
             "data": spec.data.model_copy(update={"batch": min(BATCH, spec.data.batch)}),
-            "replicas": spec.replicas.model_copy(update={"seeds": 1}),
+            "replicas": spec.replicas.model_copy(update={"seeds": _seeds(spec)}),
             "probes": {name: options.model_copy(update=every) for name, options in spec.probes.items()},
             "expect": [],
         }
     )
+
+
+def _seeds(spec: Spec) -> int:
+    """One is enough, unless a replica is chosen by its seed or number."""
+    chosen = (each.labels for options in spec.expect for _, each in selections(options))
+    return spec.replicas.seeds if any({"seed", "replica"} & set(labels) for labels in chosen) else 1
+
+
+def _flaws_with(spec: Spec, reference: Reference) -> Iterator[str]:
+    """What is wrong with the spec once a reference's values are in it."""
+    if reference.spec is None:
+        try:
+            parse_spec(spec.to_yaml(), spec.name, reference.overrides)
+        except SpecError as error:
+            yield from (f"{problem.path}: {problem.message}" for problem in error.problems)
 
 
 def rehearse(spec: Spec) -> Iterator[Flaw]:
@@ -58,6 +74,9 @@ def _flaws(spec: Spec, measured: Measured) -> Iterator[Flaw]:
                 measured.check(selection)
             except SelectionError as error:
                 yield Flaw(("expect", index, *path, *error.path), str(error))
+        for path, reference in references(options):
+            for message in _flaws_with(spec, reference):
+                yield Flaw(("expect", index, *path, "set"), message)
         expectation: Any = registry.get("expectation", options.kind)(options)
         for flaw in expectation.flaws(measured):
             yield flaw._replace(path=("expect", index, *flaw.path))

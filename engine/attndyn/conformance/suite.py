@@ -11,10 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
-import yaml
 
 from attndyn import registry, runs
 from attndyn.conformance.expectation import Evidence, Expectation
@@ -126,14 +124,8 @@ class Suite:
 def referred(path: Path, reference: Reference, overrides: Sequence[str], plugins: Sequence[Path]) -> Spec:
     """The spec that a reference in the spec at `path` means."""
     file = path if reference.spec is None else path.parent / reference.spec
-    changes = [f"{name}={_flow(value)}" for name, value in reference.set.items()]
-    return load_spec(file, [*(overrides if reference.spec is None else ()), *changes], plugins)
-
-
-def _flow(value: Any) -> str:
-    """A value as it is written after `--set path=`."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6).strip()
-    return text.removesuffix("...").strip()
+    before = overrides if reference.spec is None else ()
+    return load_spec(file, [*before, *reference.overrides], plugins)
 
 
 def _judged(options: ExpectationOptions, evidence: Evidence) -> Finding:

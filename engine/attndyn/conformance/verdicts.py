@@ -128,5 +128,6 @@ def _bootstrap(figures: NDArray[np.float64]) -> tuple[float, float] | None:
             method="percentile",
             rng=np.random.default_rng(0),
             vectorized=True,
+            batch=999,
         ).confidence_interval
     return float(found.low), float(found.high)

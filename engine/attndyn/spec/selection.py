@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+import yaml
 from pydantic import Field
 
 from attndyn.spec.base import Flaw, Path, Section
@@ -55,7 +56,12 @@ class Selection(Section):
                 yield Flaw(
                     ("labels", dim), f"found {describe(label)}; a label, or a list of labels, is needed"
                 )
-        for index, edge in enumerate(self.window or ()):
+            elif isinstance(label, list) and len(set(map(str, label))) < len(label):
+                yield Flaw(("labels", dim), "a label is given twice")
+        window = self.window or []
+        if _reversed(window):
+            yield Flaw(("window",), f"ends before it begins: {window[0]} to {window[1]}")
+        for index, edge in enumerate(window):
             if isinstance(edge, bool) or not (
                 (isinstance(edge, int) and edge >= 0) or (isinstance(edge, str) and edge)
             ):
@@ -85,6 +91,15 @@ class Selection(Section):
         return f"{self.probe or self.analyzer}.{self.variable}" + (f" ({inner})" if inner else "")
 
 
+class Curves(Selection):
+    """A selection of all records, entry by entry: it has no time, and dimensions may be left open."""
+
+    step: None = Field(default=None, description="not here: all records are looked at")
+    at: None = Field(default=None, description="not here")
+    window: None = Field(default=None, description="not here")
+    take: None = Field(default=None, description="not here")
+
+
 class Reference(Section):
     """Another run: of another spec, or of the same one with other values."""
 
@@ -97,6 +112,11 @@ class Reference(Section):
         """Refuse a run that is not another."""
         if self.spec is None and not self.set:
             yield Flaw((), "names no other run; give spec, set or both")
+
+    @property
+    def overrides(self) -> list[str]:
+        """The changes as `path=value`, as they are written after `--set`."""
+        return [f"{path}={_flow(value)}" for path, value in self.set.items()]
 
     def __str__(self) -> str:
         changes = ", ".join(f"{path} = {value}" for path, value in self.set.items())
@@ -113,8 +133,36 @@ def selections(options: Section, path: Path = ()) -> Iterator[tuple[Path, Select
             yield from selections(value, (*path, name))
 
 
+def references(options: Section, path: Path = ()) -> Iterator[tuple[Path, Reference]]:
+    """Every other run that an expectation's options name, with its place."""
+    for name in type(options).model_fields:
+        value = getattr(options, name)
+        for index, each in enumerate(value if isinstance(value, list) else [value]):
+            place = (*path, name, index) if isinstance(value, list) else (*path, name)
+            if isinstance(each, Reference):
+                yield place, each
+            elif isinstance(each, Section):
+                yield from references(each, place)
+
+
+def _flow(value: Any) -> str:
+    """A value as YAML on one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6).strip()
+    return text.removesuffix("...").strip()
+
+
 def _is_label(value: Any) -> bool:
-    return isinstance(value, str | int | float)
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _reversed(window: Sequence[Any]) -> bool:
+    """Whether a window is empty whatever the run does."""
+    if len(window) != 2:
+        return False
+    start, end = window
+    if all(isinstance(edge, int) for edge in window):
+        return bool(start > end)
+    return start != end and (start == "last" or end == "first")
 
 
 def _spell(label: Any) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from attndyn import registry
 from attndyn.conformance.comparison import Array, ComparisonOptions
-from attndyn.conformance.expectation import Evidence, Expectation, Judgement
+from attndyn.conformance.expectation import Evidence, Expectation, Judgement, VacuousError
 from attndyn.spec.base import Flaw
 from attndyn.spec.selection import Selection
 from attndyn.theory import formulas
@@ -35,8 +35,8 @@ class ValueOptions(ComparisonOptions):
         given = [n for n in ("number", "other", "formula") if getattr(self, n) is not None]
         if len(given) != 1:
             yield Flaw((), f"give exactly one of number, other, formula; found {', '.join(given) or 'none'}")
-        if self.relation == "equal" and not self.atol and not self.rtol:
-            yield Flaw(("relation",), "equal needs a tolerance, atol or rtol")
+        if self.number is not None and self.times * self.number + self.plus == 0 and self.rtol:
+            yield Flaw(("rtol",), "is relative to 0, and so none; give atol", at_key=True)
         if self.other is not None and self.other == self.of and (self.times, self.plus) == (1, 0):
             yield Flaw(("other",), "is compared with itself: that cannot fail")
         if self.formula is not None and self.formula not in formulas.FORMULAS:
@@ -55,7 +55,7 @@ class Value(Expectation):
         """See `Expectation.judge`."""
         options, picked = self.options, evidence.own.pick(self.options.of)
         target = options.times * self._target(evidence, picked.replicas) + options.plus
-        options.refuse_vacuous(target, picked.lowest, picked.highest)
+        options.refuse_vacuous(target, picked.lowest, picked.highest, picked.bounds, picked.moves)
         figures = np.where(np.isnan(target), np.nan, picked.values)
         wider = options.wider_tolerance(target)
         return Judgement(
@@ -73,10 +73,15 @@ class Value(Expectation):
             return np.full(len(replicas), options.number)
         if options.other is not None:
             found = own.pick(options.other)
+            if np.isnan(found.lowest):
+                raise VacuousError("cannot fail: what it is compared with is NaN")
             values = dict(zip(found.replicas.tolist(), found.values.tolist(), strict=True))
             return np.array([values.get(int(replica), np.nan) for replica in replicas])
         specs = own.spec.replicas_expanded().specs
-        return np.array([self._formula(specs[int(replica)]) for replica in replicas])
+        given = np.array([self._formula(specs[int(replica)]) for replica in replicas])
+        if np.isnan(given).any():
+            raise VacuousError(f"cannot fail: the formula {options.formula} gives NaN")
+        return given
 
     def _formula(self, spec: Any) -> float:
         from attndyn.theory.setting import Setting
