@@ -155,16 +155,42 @@ def test_degenerate_point(d, m):
     assert (kinds.unstable, kinds.contracting, kinds.unexplained) == (0, 2 * (d - 1), 1)
 
 
-def test_beyond_the_degenerate_point_new_directions_grow():
+@pytest.mark.parametrize("delta", [1e-4, 1e-2])
+def test_beyond_the_degenerate_point_new_directions_grow(delta):
     def pi(delta):
         return np.array([0.6, 0.2 + delta, 0.2 - delta])
 
     point = critical.degenerate(sticky(pi(0), 0.5, M))
-    (point,) = critical.continuation(point, [sticky(pi(1e-4), 0.5, M)])
+    (point,) = critical.continuation(point, [sticky(pi(delta), 0.5, M)])
     found = spectrum.full(point.problem, point.flat)
-    assert found.unstable.sum() == M - 1
+    kinds = spectrum.classify(found)
+    # within the rank-one manifold there is no rate that δ could have made other than zero
+    assert (kinds.unstable, kinds.contracting, kinds.unexplained) == (M - 1, 4 + M - 1, 1)
     size = np.linalg.svd(critical.transverse(point))[1][0]
     np.testing.assert_allclose(found.rates[: M - 1], size, rtol=1e-9)
+
+
+def focusing(problem):
+    """The predicted unstable directions at θ_c¹, (ŵ uᵀ, ŵ uᵀ)/√2 for an orthonormal set of u, `(m, P)`."""
+    m = problem.setting.d_model
+    squares = np.zeros((m, m, m))
+    squares[:, 0] = np.eye(m) / np.sqrt(2)
+    return problem.pack({"W_Q": squares, "W_K": squares})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_settings_have_the_predicted_unstable_directions_and_no_others(seed):
+    rng = np.random.default_rng(seed)
+    d, m = rng.integers(3, 9), int(2 ** rng.uniform(3, 6))
+    problem = sticky(np.sort(rng.dirichlet(2 * np.ones(d)))[::-1], rng.uniform(0.1, 0.9), m)
+    point, kappa = critical.first(problem), evaluate("focus_rate", problem.setting)
+    predicted = focusing(problem)
+    np.testing.assert_allclose(-problem.hvp(point.flat, predicted), kappa * predicted, rtol=0, atol=1e-12)
+    found = spectrum.leading(problem, point.flat, 2)
+    np.testing.assert_allclose(found.rates, kappa, rtol=1e-8)
+    assert np.linalg.norm(found.modes @ predicted.T, axis=1).min() > 0.9999
+    besides = spectrum.leading(problem, point.flat, 1, without=predicted)
+    assert abs(besides.rates[0]) < 1e-12
 
 
 def test_leading_modes_of_a_large_problem():
@@ -193,3 +219,19 @@ def test_a_chain_that_repels_focuses_the_other_way():
     np.testing.assert_allclose(found.rates[:4], evaluate("focus_rate", problem.setting), rtol=1e-8)
     parts = problem.unpack(found.modes[found.unstable])
     np.testing.assert_allclose(parts["W_Q"], -parts["W_K"], atol=1e-9)
+
+
+def test_the_second_direction_opens_later():
+    """With d = 4, a token above and one below the group's mean: one rate of order δ, the next of order δ³."""
+
+    def pi(delta):
+        return np.array([0.6, 0.4 / 3 + delta, 0.4 / 3 - delta, 0.4 / 3])
+
+    deltas = np.array([1e-4, 1e-3])
+    point = critical.degenerate(sticky(pi(0), 0.5, 3))
+    points = list(critical.continuation(point, [sticky(pi(delta), 0.5, 3) for delta in deltas]))
+    sizes = np.array([np.linalg.svd(critical.transverse(p))[1] for p in points])
+    orders = np.log(sizes[1] / sizes[0])[:2] / np.log(deltas[1] / deltas[0])
+    np.testing.assert_allclose(orders, [1, 3], atol=0.02)
+    kinds = [spectrum.classify(spectrum.full(p.problem, p.flat)) for p in points]
+    assert [k.unexplained for k in kinds] == [1, 1], "every neutral mode is counted once"

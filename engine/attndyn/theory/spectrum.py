@@ -5,6 +5,7 @@ Flow is dθ/dt = −∇L, so its Jacobian is minus the Hessian: symmetric, with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ from attndyn.theory.problem import Problem
 
 #: rates below this share of the largest are taken for zero
 NEUTRAL = 1e-9
+#: sine of the angle up to which directions are taken for the same; modes of close rates are known no better
+SAME = 1e-6
 #: the parameters of the two blocks
 OUTER, ATTENTION = ("W_0", "W_V", "W_1"), ("W_Q", "W_K")
 
@@ -86,8 +89,15 @@ def full(problem: Problem, flat: np.ndarray) -> Spectrum:
     return Spectrum(problem, flat, rates[::-1], modes.T[::-1])
 
 
-def leading(problem: Problem, flat: np.ndarray, n: int) -> Spectrum:
+def leading(problem: Problem, flat: np.ndarray, n: int, without: np.ndarray | None = None) -> Spectrum:
     """The `n` fastest growing modes by Lanczos; of a repeated rate perhaps not every copy.
+
+    Args:
+        problem: whose.
+        flat: the point `(P,)`.
+        n: number of modes.
+        without: orthonormal directions `(k, P)` that are left out, as if they were neutral: what is there
+            besides them?
 
     Raises:
         OutOfReach: see `Problem.hvp`.
@@ -95,15 +105,34 @@ def leading(problem: Problem, flat: np.ndarray, n: int) -> Spectrum:
     """
     if not 0 < n < problem.size:
         raise ValueError(f"{n} modes of {problem.size}; allowed: 1 to {problem.size - 1}")
-    operator = LinearOperator(
-        (problem.size, problem.size), matvec=lambda v: -problem.hvp(flat, v.ravel()), dtype=float
-    )
+    out = np.zeros((0, problem.size)) if without is None else without
+
+    def jacobian(v: np.ndarray) -> np.ndarray:
+        change = -problem.hvp(flat, v - (v @ out.T) @ out)
+        return np.asarray(change - (change @ out.T) @ out)
+
     # a start of its own, so that the same question has the same answer
     start = np.random.default_rng(0).normal(size=problem.size)
+    shift = _size(jacobian, start)
+    # Lanczos stops at a share of the eigenvalue itself; shifted, a rate of zero has one
+    operator = LinearOperator(
+        (problem.size, problem.size), matvec=lambda v: jacobian(v.ravel()) + shift * v.ravel(), dtype=float
+    )
     width = min(problem.size, max(2 * n + 1, 60))
-    rates, modes = eigsh(operator, k=n, which="LA", v0=start, ncv=width, tol=1e-13)
-    order = np.argsort(rates)[::-1]
-    return Spectrum(problem, flat, rates[order], modes.T[order])
+    values, modes = eigsh(operator, k=n, which="LA", v0=start, ncv=width, tol=1e-14)
+    order = np.argsort(values)[::-1]
+    return Spectrum(problem, flat, values[order] - shift, modes.T[order])
+
+
+def _size(jacobian: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> float:
+    """About the largest rate in absolute value, by a few steps of the power method; 1 if all are zero."""
+    size, v = 0.0, start
+    for _ in range(10):
+        v = jacobian(v / np.linalg.norm(v))
+        size = float(np.linalg.norm(v))
+        if size == 0:
+            return 1.0
+    return size
 
 
 def blocks(problem: Problem, flat: np.ndarray) -> dict[tuple[str, str], float]:
@@ -148,10 +177,10 @@ def classify(spectrum: Spectrum) -> Classification:
     if not spectrum.complete:
         raise ValueError("classification needs all modes: use `full`")
     kernel = spectrum.modes[spectrum.neutral]
-    reasons, found = {}, np.zeros((0, spectrum.problem.size))
+    reasons, found = {}, np.zeros((0, len(kernel)))
     for reason, directions in symmetry.spaces(spectrum.problem, spectrum.flat).items():
         within = _within(symmetry.basis(directions), kernel)
-        wider = symmetry.basis(np.concatenate([found, within]))
+        wider = symmetry.basis(np.concatenate([found, within]), rank=SAME)
         reasons[reason], found = len(wider) - len(found), wider
     return Classification(
         unstable=int(spectrum.unstable.sum()),
@@ -168,9 +197,10 @@ def overlap(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _within(directions: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    """The part `(n, P)` of an orthonormal basis' span that lies in the span of another: cosines of 1."""
+    """The part of an orthonormal basis' span that lies in the kernel, in its coordinates `(n, mode)`."""
     if not len(directions) or not len(kernel):
-        return np.zeros((0, kernel.shape[1]))
-    left, cosines, _ = np.linalg.svd(directions @ kernel.T)
-    inside = left.T[: len(cosines)][cosines > 1 - 1e-10]
-    return inside @ directions
+        return np.zeros((0, len(kernel)))
+    inside = directions @ kernel.T
+    left, sines, _ = np.linalg.svd(directions - inside @ kernel)
+    sines = np.pad(sines, (0, len(directions) - len(sines)))
+    return symmetry.basis(left.T[sines < SAME] @ inside)

@@ -59,14 +59,14 @@ def spaces(problem: Problem, flat: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def basis(directions: np.ndarray) -> np.ndarray:
-    """An orthonormal basis `(rank, P)` of what the directions `(n, P)` span."""
+def basis(directions: np.ndarray, rank: float = RANK) -> np.ndarray:
+    """An orthonormal basis `(k, P)` of the span of `(n, P)`, up to a share `rank` of the largest."""
     lengths = np.linalg.norm(directions, axis=1)
     kept = directions[lengths > 0] / lengths[lengths > 0, None]
     if not len(kept):
         return np.zeros((0, directions.shape[1]))
     _, sizes, rows = np.linalg.svd(kept, full_matrices=False)
-    return rows[sizes > RANK * sizes[0]]
+    return rows[sizes > rank * sizes[0]]
 
 
 def _generators(setting: Setting) -> list[Generator]:
