@@ -52,8 +52,14 @@ def batch(simulation: Simulation) -> tuple[np.ndarray, np.ndarray]:
     return contexts.keys[0].T.astype(np.int64), contexts.targets[0].T.astype(np.int64)
 
 
-def sides(dtype: str) -> tuple[str, dict[str, Callable[[], object]]]:
+def sides(
+    dtype: str, run: Callable[[str], Simulation] | None = None
+) -> tuple[str, dict[str, Callable[[], object]]]:
     """A line that says that all compute the same, and what is timed: functions that take a step.
+
+    Args:
+        dtype: of the arithmetic.
+        run: makes the run from it, by default `dense`; a causal transformer, the loss at all positions.
 
     Raises:
         SystemExit: loss or gradients differ by more than rounding.
@@ -61,7 +67,7 @@ def sides(dtype: str) -> tuple[str, dict[str, Callable[[], object]]]:
     import torch
     from torch_transformer import Training
 
-    simulation = dense(dtype)
+    simulation = (run or dense)(dtype)
     tokens, targets = map(torch.from_numpy, batch(simulation))
     initial = {name: w[0].copy() for name, w in simulation.parameters.items()}
     lr = simulation.spec.optimizer.lr  # type: ignore[attr-defined]
@@ -105,8 +111,8 @@ def report(times: dict[str, list[float]]) -> None:
         print(f"  {name:40}{statistics.median(milliseconds):9.1f} ms{ratio}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(title: str = __doc__, run: Callable[[str], Simulation] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=title.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--dtypes", nargs="+", default=["float32", "float64"], choices=TOLERANCE)
     arguments = parser.parse_args()
@@ -119,7 +125,7 @@ def main() -> None:
         f"{os.cpu_count()} cores, {torch.get_num_threads()} threads"
     )
     for dtype in arguments.dtypes:
-        said, every = sides(dtype)
+        said, every = sides(dtype, run)
         print(said)
         report(measure(every, arguments.rounds))
 

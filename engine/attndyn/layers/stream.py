@@ -69,14 +69,12 @@ class Stream:
         x, trace = self._stream(parameters, contexts)
         x_out, chosen = self._choose(x, contexts.query)
         x_end, end_cache = self._end(x_out, parameters)
-        logits = projection.forward(x_end, parameters["W_1"][:, None]).transpose(0, 3, 2, 1)
-        loss, d_logits = cross_entropy.forward_backward(
+        logits = projection.forward(x_end, parameters["W_1"][:, None])
+        loss, d_logits = cross_entropy.of_states(
             self.backend, logits, contexts.targets, contexts.sample_weights
         )
         gradients: dict[str, Array] = {}
-        d_end, gradients["W_1"] = projection.backward_shared(
-            d_logits.transpose(0, 3, 2, 1), x_end, parameters["W_1"]
-        )
+        d_end, gradients["W_1"] = projection.backward_shared(d_logits, x_end, parameters["W_1"])
         d_x = self._end_backward(d_end, end_cache, parameters, gradients)
         d_x = self._choose_backward(d_x, x.shape, chosen)
         return loss, self._stream_backward(d_x, trace, parameters, contexts, gradients)
