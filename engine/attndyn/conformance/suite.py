@@ -7,6 +7,7 @@ and ends with the same findings.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import xarray as xr
 
 from attndyn import registry, runs
 from attndyn.conformance.expectation import Evidence, Expectation
+from attndyn.conformance.faults import blame
 from attndyn.conformance.measured import Measured
 from attndyn.conformance.rehearsal import rehearse
 from attndyn.conformance.verdicts import Finding, finding, no_verdict
@@ -136,6 +138,9 @@ def _judged(options: ExpectationOptions, evidence: Evidence) -> Finding:
         raise
     except AttndynError as error:
         return no_verdict(options, " ".join(str(error).split()))
+    except Exception as error:  # a plugin may raise anything; the other claims are judged all the same
+        source = inspect.getsourcefile(type(expectation)) or ""
+        return no_verdict(options, f"{type(error).__name__} is raised: {blame(error, source)}")
 
 
 def _earlier(spec: Spec, out: Path) -> Iterator[tuple[Path, str]]:

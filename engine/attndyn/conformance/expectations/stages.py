@@ -112,12 +112,13 @@ def _steps(found: xr.Dataset, label: str, path: tuple[str, int]) -> Any:
     for word, (variable, dim) in OF.items():
         event, of, which = label.partition(word)
         if of:
-            return _at(_at(found[variable], "event", event, path), dim, which, path).values
-    return _at(found["boundary_step"], "boundary", label, path).values
+            array = _at(_at(found[variable], "event", event, path), dim, which, path)
+            return array.transpose("replica", "layer", "head").values
+    return _at(found["boundary_step"], "boundary", label, path).transpose("replica", "layer", "head").values
 
 
 def _at(array: xr.DataArray, dim: str, label: str, path: tuple[str, int]) -> xr.DataArray:
     labels = [str(value) for value in array[dim].values]
     if label not in labels:
         raise SelectionError(path, f"no such {dim}: '{label}'; {nearest(label, labels)}")
-    return array.isel({dim: labels.index(label)}).transpose("replica", "layer", "head")
+    return array.isel({dim: labels.index(label)})
