@@ -1,0 +1,182 @@
+"""Lyapunov–Schmidt at the degenerate point: which derivatives vanish, and which do not.
+
+The network is that of a symmetric group, its stationary distribution
+π(δ) = (p, r + δ, r, …, r, r − δ), r = (1 − p)/(d − 1), and P(δ) = λ I + (1 − λ) 1 π(δ)ᵀ. The point is the end of
+the flow on the rank-one manifold at δ = 0, where the model predicts token 0 as well as a query allows. There the
+parameter space splits into the kernel of the Hessian, with coordinates v, and its range; the kernel has a
+tangential part (in the rank-one manifold) and a transverse one (all other directions). Near the point
+θ = θ* + v + η(v, δ), where η in the range solves Π_R ∇L = 0, and what is left is the reduced map
+g(v, δ) = Π_K ∇L(θ* + v + η(v, δ); δ).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from attndyn.theory.asserted.circle import derivative, mixed, second
+from attndyn.theory.asserted.exact import Exact, jacobian
+from attndyn.theory.asserted.symmetric import Symmetric, flow
+
+#: an eigenvalue of the Hessian at most this large counts as zero; the others are larger by orders of magnitude
+ZERO = 1e-10
+
+
+def degenerate_point(setting: Symmetric, z: float = 1e-6, horizon: float = 1e5) -> np.ndarray:
+    """The state `(4,)` where the flow from the plateau with attention amplitude `z` ends.
+
+    The flow leads close; Gauss–Newton steps of least norm then remove what is left of the two conditions, that
+    token 0 is predicted with its true probability after token 0 and after the rest.
+
+    Raises:
+        ArithmeticError: the flow has not come close by the time `horizon`.
+    """
+    start = setting.plateau()
+    start[3] = z
+    state = flow(setting, start, horizon, ends=1e-5).states[:, -1]
+    for _ in range(30):
+        excess = setting.parts(state).excess
+        state = state - np.linalg.pinv(jacobian(lambda s: setting.parts(s).excess, state)) @ excess
+    if not np.abs(setting.parts(state).excess).max() < 1e-14:
+        raise ArithmeticError(f"no degenerate point was reached for {setting}")
+    return state
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """The splitting at the degenerate point of a setting, with the derivatives of η and g there.
+
+    Attributes:
+        setting: the symmetric group at δ = 0.
+        width: d_model m of the network, at least 2.
+        state: the degenerate point `(4,)` in the coordinates of `Symmetric`.
+    """
+
+    setting: Symmetric
+    width: int
+    state: np.ndarray
+
+    @classmethod
+    def of(cls, p: float, d: int, lam: float, width: int) -> Reduction:
+        """At the degenerate point that the flow from the plateau reaches."""
+        setting = Symmetric(p, d, lam, width**-0.5)
+        return cls(setting, width, degenerate_point(setting))
+
+    def network(self, delta: complex) -> Exact:
+        """The network at asymmetry δ."""
+        pi = self.setting.pi + delta * self._tilt
+        return Exact.sticky(pi, float(self.setting.lam), self.width)
+
+    def gradient(self, point: np.ndarray) -> np.ndarray:
+        """∇L at (θ, δ), one vector whose last entry is δ."""
+        return self.network(point[-1]).gradient(point[:-1])
+
+    @property
+    def _tilt(self) -> np.ndarray:
+        unit = np.eye(int(self.setting.d))
+        return unit[1] - unit[-1]
+
+    @cached_property
+    def point(self) -> np.ndarray:
+        """(θ*, 0)."""
+        weights = self.setting.weights(self.state, self.width)
+        return np.append(self.network(0.0).pack(weights), 0.0)
+
+    @cached_property
+    def tangent(self) -> np.ndarray:
+        """Orthonormal basis `(parameter, direction)` of the rank-one manifold's tangent space."""
+        network, shapes = self.network(0.0), self.network(0.0).shapes
+        marks = {name: np.zeros(shape) for name, shape in shapes.items()}
+        marks["W_0"][:, 0] = marks["W_1"][0] = 1
+        marks["W_Q"][0, 0] = marks["W_K"][0, 0] = 1
+        return np.eye(network.size)[:, network.pack(marks) > 0]
+
+    @cached_property
+    def hessian(self) -> np.ndarray:
+        """Second derivatives of the loss at (θ*, 0)."""
+        return jacobian(self.network(0.0).gradient, self.point[:-1])
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues and -vectors `(parameter, direction)` of the Hessian on the tangent space."""
+        values, vectors = np.linalg.eigh(self.tangent.T @ self.hessian @ self.tangent)
+        return values, self.tangent @ vectors
+
+    @property
+    def range_(self) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenvalues that are not zero and their eigenvectors."""
+        values, vectors = self.spectrum
+        return values[abs(values) > ZERO], vectors[:, abs(values) > ZERO]
+
+    @property
+    def tangential(self) -> np.ndarray:
+        """Kernel in the rank-one manifold `(parameter, direction)`."""
+        values, vectors = self.spectrum
+        return vectors[:, abs(values) <= ZERO]
+
+    @property
+    def transverse(self) -> np.ndarray:
+        """All directions out of the rank-one manifold `(parameter, direction)`; see `transverse_hessian`."""
+        outside = self.tangent.sum(axis=1) == 0
+        return np.eye(len(outside))[:, outside]
+
+    def transverse_hessian(self) -> float:
+        """Largest second derivative with one direction out of the manifold: zero if all of those are kernel."""
+        return float(np.abs(self.hessian @ self.transverse).max())
+
+    @cached_property
+    def eta_delta(self) -> np.ndarray:
+        """∂η/∂δ `(parameter,)`."""
+        unit = np.eye(len(self.point))[-1]
+        return self._eta(derivative(lambda z: self.gradient(self.point + z * unit), 1, 0.03))
+
+    def _eta(self, gradient: np.ndarray) -> np.ndarray:
+        """−H⁻¹ Π_R of a derivative of the gradient."""
+        values, vectors = self.range_
+        return -(vectors / values) @ (vectors.T @ gradient)
+
+    def derivatives(self) -> dict[str, float]:
+        """Largest entries of the first and second derivatives of η and g at v = 0, δ = 0.
+
+        `t` are derivatives along the tangential kernel, `x` along the transverse directions and `d` in δ; the
+        components of g are `g_t` and `g_x`. First derivatives along the kernel are zero by construction.
+        """
+        t, x = (np.vstack([basis, np.zeros(basis.shape[1])]) for basis in (self.tangential, self.transverse))
+        along = np.append(self.eta_delta, 1.0)
+        first = derivative(lambda z: self.gradient(self.point + z * along / 100), 1, 0.03) * 100
+        sources = {
+            "dd": [second(self.gradient, self.point, along)],
+            "td": [mixed(self.gradient, self.point, u, along) for u in t.T],
+            "xd": [mixed(self.gradient, self.point, u, along) for u in x.T],
+            "tt": self._pairs(t, t),
+            "tx": self._pairs(t, x),
+            "xx": self._pairs(x, x),
+        }
+        found = {"eta d": float(np.abs(self.eta_delta).max()), **self._components("d", [first], eta=False)}
+        for name, values in sources.items():
+            found |= self._components(name, values, eta=True)
+        return found
+
+    def _pairs(self, left: np.ndarray, right: np.ndarray) -> list[np.ndarray]:
+        if left is right:
+            pairs = combinations_with_replacement(left.T, 2)
+            return [mixed(self.gradient, self.point, u, v) for u, v in pairs]
+        return [mixed(self.gradient, self.point, u, v) for u in left.T for v in right.T]
+
+    def _components(self, name: str, gradients: list[np.ndarray], eta: bool) -> dict[str, float]:
+        columns = np.stack(gradients, axis=1)
+        parts = {"g_t": self.tangential.T @ columns, "g_x": self.transverse.T @ columns}
+        if eta:
+            parts["eta"] = self._eta(columns)
+        return {f"{part} {name}": float(np.abs(values).max()) for part, values in parts.items()}
+
+    def transverse_rate(self) -> float:
+        """Growth rate of new directions per δ: the largest eigenvalue of −∂²g_x/∂x∂δ."""
+        along = np.append(self.eta_delta, 1.0)
+        x = np.vstack([self.transverse, np.zeros(self.transverse.shape[1])])
+        columns = [mixed(self.gradient, self.point, u, along) for u in x.T]
+        block = self.transverse.T @ np.stack(columns, axis=1)
+        return float(-np.linalg.eigvalsh((block + block.T) / 2)[0])
