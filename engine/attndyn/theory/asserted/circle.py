@@ -32,6 +32,6 @@ def second(function: Analytic, at: np.ndarray, direction: np.ndarray, radius: fl
 
 def mixed(function: Analytic, at: np.ndarray, first: np.ndarray, other: np.ndarray) -> np.ndarray:
     """D²f(at)[first, other] by polarisation."""
-    one, two = np.abs(first).max(), np.abs(other).max()
+    one, two = np.abs(first).max() or 1.0, np.abs(other).max() or 1.0
     both = [second(function, at, first / one + sign * other / two) for sign in (1, -1)]
     return one * two * (both[0] - both[1]) / 4

@@ -1,12 +1,11 @@
 """Lyapunov–Schmidt at the degenerate point: which derivatives vanish, and which do not.
 
-The network is that of a symmetric group, its stationary distribution
-π(δ) = (p, r + δ, r, …, r, r − δ), r = (1 − p)/(d − 1), and P(δ) = λ I + (1 − λ) 1 π(δ)ᵀ. The point is the end of
-the flow on the rank-one manifold at δ = 0, where the model predicts token 0 as well as a query allows. There the
-parameter space splits into the kernel of the Hessian, with coordinates v, and its range; the kernel has a
-tangential part (in the rank-one manifold) and a transverse one (all other directions). Near the point
-θ = θ* + v + η(v, δ), where η in the range solves Π_R ∇L = 0, and what is left is the reduced map
-g(v, δ) = Π_K ∇L(θ* + v + η(v, δ); δ).
+The network is that of a symmetric group with asymmetry δ, π(δ) = (p, r + δ, r, …, r, r − δ) with
+r = (1 − p)/(d − 1) and P(δ) = λ I + (1 − λ) 1 π(δ)ᵀ. The point is the end of the flow on the rank-one
+manifold at δ = 0, where token 0 is predicted as well as a query allows. There the parameter space splits into
+the kernel of the Hessian, with coordinates v, and its range; the kernel has a tangential part (in the rank-one
+manifold) and a transverse one (all other directions). Near the point θ = θ* + v + η(v, δ), where η in the range solves
+Π_R ∇L = 0, and what is left is the reduced map g(v, δ) = Π_K ∇L(θ* + v + η(v, δ); δ).
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from attndyn.theory.asserted.circle import derivative, mixed, second
 from attndyn.theory.asserted.exact import Exact, jacobian
 from attndyn.theory.asserted.symmetric import Symmetric, flow
 
-#: an eigenvalue of the Hessian at most this large counts as zero; the others are larger by orders of magnitude
+#: an eigenvalue of the Hessian at most this large counts as zero; the others are far larger
 ZERO = 1e-10
 
 
 def degenerate_point(setting: Symmetric, z: float = 1e-6, horizon: float = 1e5) -> np.ndarray:
     """The state `(4,)` where the flow from the plateau with attention amplitude `z` ends.
 
-    The flow leads close; Gauss–Newton steps of least norm then remove what is left of the two conditions, that
-    token 0 is predicted with its true probability after token 0 and after the rest.
+    The flow leads close; Gauss–Newton steps of least norm then satisfy the two conditions exactly: token 0 is
+    predicted with its true probability after token 0 and after the rest.
 
     Raises:
         ArithmeticError: the flow has not come close by the time `horizon`.
@@ -124,7 +123,7 @@ class Reduction:
         return np.eye(len(outside))[:, outside]
 
     def transverse_hessian(self) -> float:
-        """Largest second derivative with one direction out of the manifold: zero if all of those are kernel."""
+        """Largest second derivative with a direction out of the manifold: zero if all of them are kernel."""
         return float(np.abs(self.hessian @ self.transverse).max())
 
     @cached_property
@@ -180,3 +179,56 @@ class Reduction:
         columns = [mixed(self.gradient, self.point, u, along) for u in x.T]
         block = self.transverse.T @ np.stack(columns, axis=1)
         return float(-np.linalg.eigvalsh((block + block.T) / 2)[0])
+
+    # -- the transverse gradient along the branch of rank-one critical points -----------------------------
+
+    def transverse_matrix(self, delta: complex) -> np.ndarray:
+        """G = −Aᵀ D `(token, token)` at θ* + η(0, δ), with η to second order in δ.
+
+        For new directions, W_0 + x vᵀ and W_1 + v yᵀ, ∂L/∂x = −G y and ∂L/∂y = −Gᵀ x to first order.
+        """
+        network = self.network(delta)
+        point = self.point[:-1] + delta * self.eta_delta + delta**2 / 2 * self.eta_delta_delta
+        return -network.attention(point).T @ network.residuals(point)
+
+    @cached_property
+    def eta_delta_delta(self) -> np.ndarray:
+        """∂²η/∂δ² `(parameter,)`."""
+        return self._eta(second(self.gradient, self.point, np.append(self.eta_delta, 1.0)))
+
+    def transverse_orders(self) -> dict[str, float]:
+        """Largest entries of G, ∂G/∂δ and ∂²G/∂δ² at δ = 0, split by the exchange of the two tilted tokens.
+
+        δ → −δ exchanges them, so the `even` part of G (unchanged by the exchange) is even in δ and the `odd`
+        part odd: ∂²/∂δ² of the odd part and ∂/∂δ of the even part vanish.
+        """
+        radius = 0.03 / np.abs(self.eta_delta).max()
+        swap = np.eye(int(self.setting.d))
+        swap[[1, -1]] = swap[[-1, 1]]
+        found = {"value": float(np.abs(self.transverse_matrix(0.0)).max())}
+        for order, name in ((1, "first"), (2, "second")):
+            matrix = derivative(self.transverse_matrix, order, radius)
+            other = swap @ matrix @ swap
+            found[f"{name} even"] = float(np.abs(matrix + other).max() / 2)
+            found[f"{name} odd"] = float(np.abs(matrix - other).max() / 2)
+        return found
+
+    def opening_rate(self) -> float:
+        """The largest singular value of ∂G/∂δ: new directions open at this rate per |δ|."""
+        radius = 0.03 / np.abs(self.eta_delta).max()
+        return float(np.linalg.norm(derivative(self.transverse_matrix, 1, radius), 2))
+
+
+def split_margin(setting: Symmetric) -> float:
+    """Negative where tokens of the group can part within the rank-one manifold at δ = 0.
+
+    With x_i = log(P_i0/(1 − P_i0)) + log(d − 1) the margin is
+    P_10 (1 − P_10) (p x_0² (1 − P_00) + (1 − p) x_1² (1 − P_10)) − (1 − p) λ², up to positive factors the
+    determinant of the Hessian in opposite changes of two tokens' a and b; derived in
+    docs/theory-asserted-steps.md.
+    """
+    p, lam = setting.p, setting.lam
+    stay, come = lam + (1 - lam) * p, (1 - lam) * p
+    own, other = (np.log(q / (1 - q)) + np.log(setting.d - 1) for q in (stay, come))
+    weight = p * own**2 * (1 - stay) + (1 - p) * other**2 * (1 - come)
+    return float(come * (1 - come) * weight - (1 - p) * lam**2)

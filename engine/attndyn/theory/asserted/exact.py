@@ -15,7 +15,7 @@ SHORT_NAMES = ("W_0", "W_1", "W_Q", "W_K")
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Pure attention without W_V, in the limit of infinite contexts: A_ij ∝ π_j exp(Z_ij), logits = A W_0 W_1.
+    """Pure attention without W_V in the population limit: A_ij ∝ π_j exp(Z_ij), logits = A W_0 W_1.
 
     Attributes:
         pi: stationary distribution π `(token,)`.
@@ -87,7 +87,8 @@ class Exact:
     def gradient(self, flat: np.ndarray) -> np.ndarray:
         """∇L, flat; complex where `flat` is."""
         w_0, w_1, w_q, w_k = self.unpack(flat).values()
-        attention, residuals = self.attention(flat), self.residuals(flat)
+        attention = self.attention(flat)
+        residuals = self.pi[:, None] * (softmax(attention @ w_0 @ w_1) - self.transition)
         d_table = attention.T @ residuals
         d_attention = residuals @ (w_0 @ w_1).T
         mean = np.sum(attention * d_attention, axis=1, keepdims=True)

@@ -2,8 +2,9 @@
 
 W_0 = a wᵀ, W_1 = w bᵀ, W_Q = q w uᵀ, W_K = q w uᵀ with unit vectors w and u stay of this form under gradient
 flow, and with π = (p, (1−p)/n, …, (1−p)/n), n = d − 1, on a sticky chain so do a = (a_0, a_1, …, a_1) and
-b = (b_0, b_1, …, b_1). W_1 1 is constant, so b is known from Δ = b_0 − b_1; q enters as the amplitude z = s q².
-What remains is an ordinary differential equation for (a_0, a_1, Δ, z), derived in docs/theory-asserted-steps.md.
+b = (b_0, b_1, …, b_1). W_1 1 is constant and zero here, so b is known from Δ = b_0 − b_1; q enters as the
+amplitude z = s q². What remains is an ordinary differential equation for (a_0, a_1, Δ, z), derived in
+docs/theory-asserted-steps.md.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class Symmetric:
         """(a_0, a_1, Δ, z) at the first critical point, z = 0, of one setting."""
         size = embedding_scale(self.pi)
         brought = size * self.pi @ self.pi
-        return np.array([size * self.pi[0], size * self.pi[1], np.log(self.pi[0] / self.pi[1]) / brought, 0.0])
+        return np.array(
+            [size * self.pi[0], size * self.pi[1], np.log(self.pi[0] / self.pi[1]) / brought, 0.0]
+        )
 
     def parts(self, state: np.ndarray) -> Parts:
         """The state `(4, ...)` taken apart."""
