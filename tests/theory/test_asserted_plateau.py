@@ -46,7 +46,7 @@ def test_both_times_grow_with_the_logarithm_of_the_initial_scale():
 def test_power_of_the_closest_approach(pi, expected):
     """1 where predictions settle fast; 2μ/(μ + 2κ) where attention grows before the rarest has settled."""
     assert closest_exponent(pi, 0.5, 16) == pytest.approx(expected, abs=1e-4)
-    scales = np.array([1e-8, 1e-6])
+    scales = np.array([1e-7, 1e-6, 1e-5])
     passages = [passage(pi, 0.5, 16, std, 0) for std in scales]
     power, _ = exponent(scales, np.array([[p.closest for p in passages]]))
     assert power == pytest.approx(expected, abs=0.01)

@@ -1,9 +1,9 @@
 """How runs from small random weights pass the first plateau: arrival, how close, escape of attention.
 
-T_p, arrival: the first time at which ‖M − M_c‖ ≤ `near` ‖M_c‖, where M = W_0 W_1 is the table of predictions
-and M_c = π ℓᵀ/‖π‖² its value at the first critical point. T_1, escape: the first time at which attention
-differs from uniform weights, max |A_ij − π_j| ≥ `left`. Either is infinite if it does not come before attention has
-moved by `stop`.
+T_p, arrival: the first time at which ‖M − M_c‖ ≤ `near` ‖M_c‖, where M = W_0 W_1 is the table of
+predictions and M_c = π ℓᵀ/‖π‖² its value at the first critical point. T_1, escape: the first
+time at which attention differs from uniform weights, max |A_ij − π_j| ≥ `left`. Either is infinite if it does
+not come before attention has moved by `stop`.
 """
 
 from __future__ import annotations
