@@ -3,8 +3,8 @@
 The network is that of a symmetric group with asymmetry δ, π(δ) = (p, r + δ, r, …, r, r − δ) with
 r = (1 − p)/(d − 1) and P(δ) = λ I + (1 − λ) 1 π(δ)ᵀ. The point is the end of the flow on the rank-one
 manifold at δ = 0, where token 0 is predicted as well as a query allows. There the parameter space splits
-into the kernel of the Hessian, with coordinates v, and its range; the kernel has a tangential part (in
-the rank-one manifold) and a transverse one (all other directions). Near the point θ = θ* + v + η(v, δ), where η
+into the kernel of the Hessian, with coordinates v, and its range; the kernel has a tangential part (in the
+rank-one manifold) and a transverse one (all other directions). Near the point θ = θ* + v + η(v, δ), where η
 in the range solves Π_R ∇L = 0, and what is left is the reduced map g(v, δ) = Π_K ∇L(θ* + v + η(v, δ); δ).
 """
 
