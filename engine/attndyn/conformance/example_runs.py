@@ -66,10 +66,17 @@ def simulation(form: str, backend: Backend) -> Simulation:
 @cache
 def _groups(probes: tuple[str, ...]) -> dict[str, xr.Dataset]:
     """The whole trajectory of the first form, in memory: its root under `/`, and its groups."""
+    tree = recorded(spec("two layers of three heads", probes))
+    return {node.path: node.to_dataset(inherit=False) for node in tree.subtree}
+
+
+def recorded(spec: Spec) -> xr.DataTree:
+    """The trajectory of a short run, in memory."""
     with TemporaryDirectory() as folder:
-        Simulation(spec("two layers of three heads", probes), "numpy").run([TrajectoryWriter(Path(folder))])
+        Simulation(spec, "numpy").run([TrajectoryWriter(Path(folder))])
         with open_trajectory(Path(folder) / TRAJECTORY) as tree:
-            return {node.path: node.to_dataset(inherit=False).load() for node in tree.subtree}
+            groups = {node.path: node.to_dataset(inherit=False).load() for node in tree.subtree}
+    return xr.DataTree.from_dict(groups)
 
 
 def trajectories(probes: tuple[str, ...]) -> dict[str, xr.DataTree]:
@@ -99,8 +106,13 @@ def _lost(dataset: xr.Dataset) -> xr.Dataset:
 
 def with_axes_reversed(tree: xr.DataTree) -> xr.DataTree:
     """A copy with the axes of every variable in reverse: dimensions have names, not places."""
+    return changed(tree, lambda array: array.transpose(*reversed(array.dims)))
+
+
+def changed(tree: xr.DataTree, change: Callable[[xr.DataArray], xr.DataArray]) -> xr.DataTree:
+    """A copy with every variable of every group changed."""
     groups = {node.path: node.to_dataset(inherit=False) for node in tree.subtree}
-    return _tree(groups, lambda dataset: _with(dataset, lambda array: array.transpose(*reversed(array.dims))))
+    return _tree(groups, lambda dataset: _with(dataset, change))
 
 
 def _with(dataset: xr.Dataset, change: Callable[[xr.DataArray], xr.DataArray]) -> xr.Dataset:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,18 @@ class Evidence:
     others: Callable[[Reference], Measured] = field(repr=False)
 
 
+class Example(NamedTuple):
+    """Options of a kind of expectation, and what is to come of them.
+
+    Attributes:
+        verdict: that they get.
+        options: all but `kind`, `id`, `claim` and `source`.
+    """
+
+    verdict: Literal["holds", "does not hold", "refused"]
+    options: Mapping[str, Any]
+
+
 class Expectation(ABC):
     """Base of all kinds of expectations. One file each, registered with `@registry.expectation("name")`.
 
@@ -67,6 +79,10 @@ class Expectation(ABC):
 
     name: ClassVar[str]
     Options: ClassVar[type[ExpectationOptions]]
+
+    #: for the checks of the plugin, on the run of `expectation_checks`: at least one that holds, one that
+    #: does not, and one that is refused, because it could not fail
+    examples: ClassVar[Sequence[Example]] = ()
 
     def __init__(self, options: ExpectationOptions):
         self.options = options

@@ -35,6 +35,7 @@ class Fault(StrEnum):
     OFF_FORMAT = "not as documented"
     UNLABELLED = "unlabelled"
     NOTHING_DRAWN = "nothing drawn"
+    CANNOT_FAIL = "cannot fail"
     ERROR = "error"
 
 

@@ -315,7 +315,8 @@ def _place(found: list[Any], label: Any, dim: str) -> int:
         numbers = isinstance(each, int | float) and isinstance(label, int | float)
         if math.isclose(each, label, rel_tol=1e-9) if numbers else str(each) == str(label):
             return place
-    raise SelectionError(("labels", dim), f"no label {label!r}; {nearest(str(label), list(map(str, found)))}")
+    known = list(dict.fromkeys(map(str, found)))
+    raise SelectionError(("labels", dim), f"no label {label!r}; {nearest(str(label), known)}")
 
 
 def _read(steps: NDArray[np.float64], values: NDArray[np.float64], at: float) -> float:

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attndyn import registry
-from attndyn.conformance import analyzers, architectures, data_sources, example_runs, optimizers, probes
+from attndyn.conformance import (
+    analyzers,
+    architectures,
+    data_sources,
+    example_runs,
+    expectation_checks,
+    optimizers,
+    probes,
+)
 from attndyn.conformance.bench import Bench
 from attndyn.conformance.faults import Check, Report, run_checks
 from attndyn.conformance.options import option_sets
@@ -44,7 +52,7 @@ def check_plugin(
     """Every check of a plugin.
 
     Args:
-        kind: `architecture`, `analyzer`, `optimizer`, `probe` or `data`.
+        kind: `architecture`, `analyzer`, `optimizer`, `probe`, `data` or `expectation`.
         name: of the plugin.
         options: values of some of its options; the others are varied.
         limit: most option sets to check it with; where there are more, a fixed choice of them.
@@ -132,10 +140,16 @@ def _analyzer_cases(cls: Any, sets: Sets, source: str) -> Cases:
     ]
 
 
+def _expectation_cases(cls: Any, sets: Sets, source: str) -> Cases:
+    """The examples that it declares; they say more than options made up."""
+    return [("its examples", expectation_checks.Examples(cls))]
+
+
 SUITES = {
     "architecture": Suite(architectures.CHECKS, lambda cls: architectures.FIXED, _architecture_cases),
     "analyzer": Suite(analyzers.CHECKS, lambda cls: {}, _analyzer_cases),
     "optimizer": Suite(optimizers.CHECKS, optimizers.fixed, _optimizer_cases),
     "probe": Suite(probes.CHECKS, lambda cls: probes.FIXED, _probe_cases),
     "data": Suite(data_sources.CHECKS, data_sources.fixed, _data_cases),
+    "expectation": Suite(expectation_checks.CHECKS, expectation_checks.fixed, _expectation_cases),
 }

@@ -11,10 +11,12 @@ from pydantic import Field
 
 from attndyn import registry
 from attndyn.conformance.comparison import Array, ToleranceOptions
-from attndyn.conformance.expectation import Evidence, Expectation, Judgement, VacuousError
+from attndyn.conformance.expectation import Evidence, Example, Expectation, Judgement, VacuousError
 from attndyn.conformance.measured import Measured, SelectionError
 from attndyn.spec.base import Flaw
 from attndyn.spec.selection import Curves, Reference
+
+LOSS = {"probe": "loss", "variable": "loss"}
 
 
 class AgreementOptions(ToleranceOptions):
@@ -50,6 +52,11 @@ class Agreement(Expectation):
 
     Options = AgreementOptions
     options: AgreementOptions
+    examples = (
+        Example("holds", {"of": LOSS, "other": {"set": {"representation": "positions"}}, "rtol": 1e-6}),
+        Example("does not hold", {"of": LOSS, "other": {"set": {"data.batch": 6}}, "rtol": 1e-6}),
+        Example("refused", {"of": LOSS, "other": {"set": {"name": "another"}}, "rtol": 1e-6}),
+    )
 
     def references(self) -> Sequence[Reference]:
         """See `Expectation.references`."""

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from attndyn import registry
-from attndyn.conformance.expectation import Evidence, Expectation, Judgement, VacuousError
+from attndyn.conformance.expectation import Evidence, Example, Expectation, Judgement, VacuousError
 from attndyn.conformance.measured import Measured, SelectionError
 from attndyn.spec.base import ExpectationOptions, Flaw
 from attndyn.spec.selection import Curves
@@ -47,6 +47,11 @@ class Invariant(Expectation):
 
     Options = InvariantOptions
     options: InvariantOptions
+    examples = (
+        Example("holds", {"of": {"probe": "loss", "variable": "loss"}, "at_most": 0.9}),
+        Example("does not hold", {"of": {"probe": "loss", "variable": "loss"}, "at_most": 1e-6}),
+        Example("refused", {"of": {"probe": "loss", "variable": "loss"}, "at_most": 1.0}),
+    )
 
     def flaws(self, measured: Measured) -> Iterator[Flaw]:
         """Only what is recorded over steps can drift."""

@@ -11,7 +11,7 @@ import xarray as xr
 from pydantic import Field
 
 from attndyn import registry
-from attndyn.conformance.expectation import Evidence, Expectation, Judgement
+from attndyn.conformance.expectation import Evidence, Example, Expectation, Judgement
 from attndyn.conformance.measured import Measured, SelectionError
 from attndyn.registry import nearest
 from attndyn.spec.base import ExpectationOptions, Flaw
@@ -52,6 +52,11 @@ class Stages(Expectation):
 
     Options = StagesOptions
     options: StagesOptions
+    examples = (
+        Example("holds", {"absent": ["dilution_end"]}),
+        Example("does not hold", {"order": ["focus_onset", "focus_peak"]}),
+        Example("refused", {}),
+    )
 
     def flaws(self, measured: Measured) -> Iterator[Flaw]:
         """The boundaries must be among those that the analyzer knows."""

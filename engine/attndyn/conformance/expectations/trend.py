@@ -12,7 +12,7 @@ from scipy import stats
 
 from attndyn import registry
 from attndyn.conformance.comparison import Array, ComparisonOptions
-from attndyn.conformance.expectation import Evidence, Expectation, Judgement, VacuousError
+from attndyn.conformance.expectation import Evidence, Example, Expectation, Judgement, VacuousError
 from attndyn.conformance.fits import Fit, straight_line
 from attndyn.conformance.measured import Measured, Picked, SelectionError
 from attndyn.spec.base import Flaw
@@ -24,6 +24,9 @@ NEEDED = {"direction": 2, "slope": 3, "exponent": 3}
 
 #: of one seed, in the order of x; None where it has too few
 Points = tuple[Array, Array] | None
+
+
+LOSS = {"probe": "loss", "variable": "loss", "at": "last"}
 
 
 class Variant(Reference):
@@ -119,6 +122,11 @@ class Trend(Expectation):
 
     Options = TrendOptions
     options: TrendOptions
+    examples = (
+        Example("holds", {"of": LOSS, "against": "lr", "direction": "falling"}),
+        Example("does not hold", {"of": LOSS, "against": "lr", "exponent": 2.0, "atol": 0.5}),
+        Example("refused", {"of": LOSS, "against": "lr", "direction": "flat", "atol": 9.0}),
+    )
 
     def references(self) -> Sequence[Reference]:
         """See `Expectation.references`."""

@@ -11,10 +11,12 @@ from pydantic import Field
 
 from attndyn import registry
 from attndyn.conformance.comparison import Array, ComparisonOptions
-from attndyn.conformance.expectation import Evidence, Expectation, Judgement, VacuousError
+from attndyn.conformance.expectation import Evidence, Example, Expectation, Judgement, VacuousError
 from attndyn.spec.base import Flaw
 from attndyn.spec.selection import Selection
 from attndyn.theory import formulas
+
+LOSS = {"probe": "loss", "variable": "loss", "at": "last"}
 
 
 class ValueOptions(ComparisonOptions):
@@ -50,6 +52,11 @@ class Value(Expectation):
 
     Options = ValueOptions
     options: ValueOptions
+    examples = (
+        Example("holds", {"of": LOSS, "relation": "at_most", "other": LOSS | {"at": "first"}}),
+        Example("does not hold", {"of": LOSS, "relation": "at_least", "number": 2.0}),
+        Example("refused", {"of": LOSS, "relation": "at_least", "number": 0.0}),
+    )
 
     def judge(self, evidence: Evidence) -> Judgement:
         """See `Expectation.judge`."""
