@@ -9,11 +9,12 @@ import numpy as np
 
 from attndyn.theory.asserted.attention_block import critical_point, linearisation, predicted_block
 from attndyn.theory.asserted.conservation import law_errors
-from attndyn.theory.asserted.degenerate import Reduction, split_margin
+from attndyn.theory.asserted.degenerate import Reduction
 from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.asserted.monotone import falls, onset_slope, starts
 from attndyn.theory.asserted.passage import closest_exponent, contraction_rate, exponent, passage
 from attndyn.theory.asserted.symmetric import Symmetric, flow
+from attndyn.theory.bifurcation import SymmetricGroup
 from attndyn.theory.closed_forms import condensation_rate, focus_rate
 
 SYMMETRIC = np.array([0.6, 0.2, 0.2])
@@ -135,7 +136,7 @@ def degenerate() -> None:
     lams, sizes = np.arange(0.01, 1, 0.01), (3, 4, 5, 6, 8)
     print("| p | " + " | ".join(f"d = {d}" for d in sizes) + " |\n|" + "---|" * 6)
     for p in (0.4, 0.5, 0.6, 0.75, 0.9):
-        together = [[split_margin(Symmetric(p, d, lam, 1.0)) > 0 for lam in lams] for d in sizes]
+        together = [[SymmetricGroup(p, lam, d, 1).margin > 0 for lam in lams] for d in sizes]
         cells = [f"{lams[np.argmin(row) - 1]:.2f}" if not all(row) and row[0] else "-" for row in together]
         print(f"| {p} | {' | '.join(cells)} |")
 

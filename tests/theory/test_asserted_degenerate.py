@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attndyn.theory.asserted.degenerate import Reduction, split_margin
-from attndyn.theory.asserted.symmetric import Symmetric
+from attndyn.theory.asserted.degenerate import Reduction
+from attndyn.theory.bifurcation import SymmetricGroup
 
 
 @pytest.fixture(scope="module", params=[(0.6, 3, 0.5), (0.7, 4, 0.3)], ids=["d3", "d4"])
@@ -40,11 +40,18 @@ def test_new_directions_open_in_proportion_to_the_asymmetry(reduction):
     assert reduction.opening_rate() == pytest.approx(reduction.transverse_rate(), rel=1e-9)
 
 
+def test_opening_rate_is_the_closed_form_of_the_bifurcation():
+    """The two points come from starts of different z on one curve: equal to the accuracy of that."""
+    group = SymmetricGroup(p=0.75, lam=0.5, d_vocab=3, d_model=3)
+    rate = Reduction.of(0.75, 3, 0.5, 3).opening_rate()
+    assert rate == pytest.approx(group.degenerate_point().slope, rel=1e-5)
+
+
 @pytest.mark.parametrize(("p", "d", "lam"), [(0.6, 3, 0.5), (0.6, 3, 0.55), (0.7, 4, 0.3), (0.5, 5, 0.7)])
 def test_tokens_can_part_within_the_manifold_where_the_margin_is_negative(p, d, lam):
     values, _ = Reduction.of(p, d, lam, 2).range_
-    negative = int(np.sum(values < 0))
-    assert negative == (d - 2 if split_margin(Symmetric(p, d, lam, 2**-0.5)) < 0 else 0)
+    margin = SymmetricGroup(p=p, lam=lam, d_vocab=d, d_model=2).margin
+    assert np.sum(values < 0) == (d - 2 if margin < 0 else 0)
 
 
 def test_a_point_off_the_critical_set_is_noticed(reduction):

@@ -217,18 +217,3 @@ class Reduction:
         """The largest singular value of ∂G/∂δ: new directions open at this rate per |δ|."""
         radius = 0.03 / np.abs(self.eta_delta).max()
         return float(np.linalg.norm(derivative(self.transverse_matrix, 1, radius), 2))
-
-
-def split_margin(setting: Symmetric) -> float:
-    """Negative where tokens of the group can part within the rank-one manifold at δ = 0.
-
-    With x_i = log(P_i0/(1 − P_i0)) + log(d − 1) the margin is
-    P_10 (1 − P_10) (p x_0² (1 − P_00) + (1 − p) x_1² (1 − P_10)) − (1 − p) λ², up to positive factors the
-    determinant of the Hessian in opposite changes of two tokens' a and b; derived in
-    docs/theory-asserted-steps.md.
-    """
-    p, lam = setting.p, setting.lam
-    stay, come = lam + (1 - lam) * p, (1 - lam) * p
-    own, other = (np.log(q / (1 - q)) + np.log(setting.d - 1) for q in (stay, come))
-    weight = p * own**2 * (1 - stay) + (1 - p) * other**2 * (1 - come)
-    return float(come * (1 - come) * weight - (1 - p) * lam**2)
