@@ -6,11 +6,13 @@ import pytest
 from attndyn.data.stationary import Geometric
 from attndyn.simulation import Simulation
 from attndyn.spec import parse_spec
-from attndyn.theory.bifurcation import SymmetricGroup, fit_exponent
+from attndyn.theory.bifurcation import SymmetricGroup, fit_exponent, transverse_rate
+from attndyn.theory.formulas import evaluate
 from attndyn.theory.interpolation import linear_slope, outlook, path
 from attndyn.theory.manifold import Manifold
+from attndyn.theory.measure import Measurement, Record
 from attndyn.theory.opening import opening
-from attndyn.theory.setting import Setting
+from attndyn.theory.setting import OutOfReach, Setting
 
 SPEC = """
 name: opening
@@ -60,6 +62,34 @@ def test_trajectories_pass_by_the_point_and_open_at_the_predicted_rate():
         assert seen.rate == pytest.approx(rate, rel=0.02, abs=1e-5)
         if delta:
             assert rate > delta * group.degenerate_point().slope
+
+
+def test_formula_and_measurement_are_rows_of_the_theory():
+    setting = SymmetricGroup(0.75, 0.5, 3, 4).setting(0.01)
+    rate = evaluate("opening_rate", setting)
+    assert rate == pytest.approx(transverse_rate(setting.pi, 0.5, 4), rel=1e-12)
+    # a record that grows at a rate of its own, beside the critical point
+    manifold, time = Manifold(setting), np.arange(8.0)
+    theta = manifold.descend()
+    left, _, right = np.linalg.svd(manifold.transverse(theta))
+    w, new = np.eye(4)[:2]
+    weights = manifold.lift(theta, w, new)
+    grown = 1e-4 * np.exp(0.3 * time)[:, None, None]
+    record = Record(
+        time,
+        {
+            "W_0": weights["W_0"] + grown * np.outer(left[:, 0], new),
+            "W_1": weights["W_1"] + grown * np.outer(new, right[0]),
+        },
+        time,
+        time,
+    )
+    assert Measurement(setting, record).value("opening_rate") == pytest.approx(0.3, rel=1e-6)
+
+
+def test_many_tokens_are_out_of_reach():
+    with pytest.raises(OutOfReach, match="at most"):
+        evaluate("opening_rate", Setting.sticky(np.full(40, 1 / 40), 0.5, 4))
 
 
 def test_far_from_the_point_there_is_no_rate():

@@ -12,6 +12,7 @@ import numpy as np
 
 from attndyn.registry import nearest
 from attndyn.theory import closed_forms
+from attndyn.theory.manifold import Manifold
 from attndyn.theory.onsets import onsets
 from attndyn.theory.plateau import first_plateau, leading_mode, transverse_rate
 from attndyn.theory.setting import OutOfReach, Setting
@@ -83,6 +84,8 @@ def _formula(
 
 
 FLOW = "gradient flow of the population"
+#: with more, following the rank-one flow to its end takes minutes
+MOST_TOKENS = 32
 LIMIT = f"ε → 0, {FLOW}"
 
 
@@ -127,6 +130,22 @@ def second_direction_rate(setting: Setting) -> float:
     if not setting.residual:
         raise OutOfReach("without a residual no second direction grows before attention does: G = 0 exactly")
     return transverse_rate(setting)
+
+
+@_formula(
+    r"\|G_*\|",
+    "growth rate of the first new direction after dilution",
+    f"near the critical point where the rank-one flow ends, {FLOW}",
+    "1/time",
+)
+def opening_rate(setting: Setting) -> float:
+    """The leading singular value of G there; zero to rounding for a group of equal tokens."""
+    if setting.d_vocab > MOST_TOKENS:
+        raise OutOfReach(
+            f"{setting.d_vocab} tokens: the critical point is looked for with {MOST_TOKENS} at most"
+        )
+    manifold = Manifold(setting)
+    return float(np.linalg.norm(manifold.transverse(manifold.descend()), 2))
 
 
 @_formula(

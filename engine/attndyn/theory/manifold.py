@@ -24,7 +24,7 @@ KICK = 1e-4
 _COMPLEX_STEP = 1e-30
 _ARRIVED = 1e-8
 _ROUNDING = 1e-12
-_EXCURSIONS = 400
+_EXCURSIONS = 200
 
 
 class Parts(NamedTuple):

@@ -14,7 +14,9 @@ from functools import cached_property
 import numpy as np
 import xarray as xr
 
+from attndyn.theory.manifold import Manifold
 from attndyn.theory.onsets import SCORE_LEVEL, SHARE
+from attndyn.theory.opening import opening
 from attndyn.theory.plateau import Plateau, first_plateau, leading_mode
 from attndyn.theory.setting import Setting
 
@@ -111,6 +113,12 @@ class Measurement:
         w /= np.linalg.norm(w, axis=1, keepdims=True)
         heads = self.record.weights["W_Q"][there] + sign * self.record.weights["W_K"][there]
         return _slope(self.record.time[there], np.linalg.norm(np.einsum("tm,tmh->th", w, heads), axis=1))
+
+    @property
+    def opening_rate(self) -> float:
+        """Growth of the new direction while W_0 is close to where the rank-one flow ends, see `opening`."""
+        manifold, weights = Manifold(self.setting), self.record.weights
+        return opening(manifold, manifold.descend(), self.record.time, weights["W_0"], weights["W_1"]).rate
 
     @cached_property
     def flattest(self) -> int | None:
