@@ -104,7 +104,7 @@ class _Case:
 
 def _case(spec: Spec) -> _Case:
     try:
-        return _Case(Setting.of(spec), _obstacle(spec))
+        return _Case(Setting.of(spec), obstacle(spec))
     except OutOfReach as error:
         if not isinstance(spec.data, MarkovOptions):
             return _Case(None, str(error))
@@ -113,7 +113,7 @@ def _case(spec: Spec) -> _Case:
         return _Case(chain, str(error))
 
 
-def _obstacle(spec: Spec) -> str:
+def obstacle(spec: Spec) -> str:
     """Why a run of the spec does not follow the population's gradient flow; empty if it does."""
     kind = spec.optimizer.kind
     if kind not in ("flow", "gd"):

@@ -26,6 +26,7 @@ MIN_RECORDS = 4
 SMALL = 0.02
 #: κ is fitted while W_0 is as close to the plateau, and the scores of attention are as small
 CLOSE, QUIET = 2e-3, 1e-3
+AXES = ("step", "layer", "head", "token", "model", "d_head", "next_token")
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +209,12 @@ def _of_group(
         return np.empty(0), {}
     found = trajectory[group].to_dataset().isel(replica=replica)
     time = found["time"] if "time" in found.coords else found["step"]
-    arrays = {name: found[name].values.astype(float) for name in names if name in found}
+    order = [dim for dim in AXES if dim in found.dims]
+    arrays = {
+        name: found[name].transpose(*(dim for dim in order if dim in found[name].dims)).values.astype(float)
+        for name in names
+        if name in found
+    }
     finite = np.array([np.isfinite(array.reshape(len(array), -1)).all(axis=1) for array in arrays.values()])
     until = int(np.argmin(finite.all(axis=0))) if finite.size and not finite.all() else len(time)
     return time.values.astype(float)[:until], {name: array[:until] for name, array in arrays.items()}

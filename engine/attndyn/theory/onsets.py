@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from scipy import integrate
@@ -102,27 +103,46 @@ def onsets(setting: Setting, start: Start | None = None) -> Mapping[str, float]:
         OutOfReach: with W_V, where growth from the origin has no linear regime; see also `Start.expected`.
     """
     rate = leading_mode(setting)[0]
-    if start is None:
-        drawn = setting.seed is not None and setting.std and setting.d_model <= MAX_DRAWN
-        start = Start.drawn(setting) if drawn else Start.expected(setting)
+    start = _start(setting) if start is None else start
     plateau = first_plateau(setting)
     flow = RankOne(setting, _sign(plateau))
-    c = 0.0 if setting.value_projection else 1.0
-    state = flow.pack(start.u, start.v, c, start.alpha)
-    solution = integrate.solve_ivp(
-        lambda _, y: flow.velocity(y),
-        (0, _horizon(rate, plateau, start)),
-        state,
-        method="LSODA",
-        rtol=1e-8,
-        atol=1e-10 * min(float(np.linalg.norm(start.u)), start.alpha),
-        events=_events(flow, plateau),
-    )
+    solution = _solve(flow, start, _horizon(rate, plateau, start), events=_events(flow, plateau))
     return MappingProxyType(
         {
             stage: float(times[0]) if len(times) else np.nan
             for stage, times in zip(STAGES, solution.t_events, strict=True)
         }
+    )
+
+
+def follow(setting: Setting, times: np.ndarray, start: Start | None = None) -> tuple[RankOne, np.ndarray]:
+    """The reduced flow of a setting and its states `(time, 2 token + 2)` at increasing times ≥ 0.
+
+    Raises:
+        OutOfReach: see `onsets`.
+    """
+    flow = RankOne(setting, _sign(first_plateau(setting)))
+    start = _start(setting) if start is None else start
+    return flow, _solve(flow, start, float(times[-1]), t_eval=times).y.T
+
+
+def _start(setting: Setting) -> Start:
+    """What the setting's seed draws, or the typical start if it has none."""
+    drawn = setting.seed is not None and setting.std and setting.d_model <= MAX_DRAWN
+    return Start.drawn(setting) if drawn else Start.expected(setting)
+
+
+def _solve(flow: RankOne, start: Start, until: float, **options: Any) -> Any:
+    """SciPy's solution of the reduced flow; `options` are further ones of `solve_ivp`."""
+    c = 0.0 if flow.setting.value_projection else 1.0
+    return integrate.solve_ivp(
+        lambda _, state: flow.velocity(state),
+        (0, until),
+        flow.pack(start.u, start.v, c, start.alpha),
+        method="LSODA",
+        rtol=1e-8,
+        atol=1e-10 * min(float(np.linalg.norm(start.u)), start.alpha),
+        **options,
     )
 
 
