@@ -87,6 +87,11 @@ def test_formula_and_measurement_are_rows_of_the_theory():
     assert Measurement(setting, record).value("opening_rate") == pytest.approx(0.3, rel=1e-6)
 
 
+def test_a_group_of_equals_has_no_opening_rate():
+    with pytest.raises(OutOfReach, match="no new direction"):
+        evaluate("opening_rate", SymmetricGroup(0.75, 0.5, 3, 4).setting())
+
+
 def test_many_tokens_are_out_of_reach():
     with pytest.raises(OutOfReach, match="at most"):
         evaluate("opening_rate", Setting.sticky(np.full(40, 1 / 40), 0.5, 4))

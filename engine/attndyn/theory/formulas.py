@@ -12,7 +12,7 @@ import numpy as np
 
 from attndyn.registry import nearest
 from attndyn.theory import closed_forms
-from attndyn.theory.manifold import Manifold
+from attndyn.theory.manifold import CLOSED, Manifold
 from attndyn.theory.onsets import onsets
 from attndyn.theory.plateau import first_plateau, leading_mode, transverse_rate
 from attndyn.theory.setting import OutOfReach, Setting
@@ -139,13 +139,16 @@ def second_direction_rate(setting: Setting) -> float:
     "1/time",
 )
 def opening_rate(setting: Setting) -> float:
-    """The leading singular value of G there; zero to rounding for a group of equal tokens."""
+    """The leading singular value of G there."""
     if setting.d_vocab > MOST_TOKENS:
         raise OutOfReach(
             f"{setting.d_vocab} tokens: the critical point is looked for with {MOST_TOKENS} at most"
         )
     manifold = Manifold(setting)
-    return float(np.linalg.norm(manifold.transverse(manifold.descend()), 2))
+    rate = float(np.linalg.norm(manifold.transverse(manifold.descend()), 2))
+    if rate < CLOSED:
+        raise OutOfReach("no new direction opens where the rank-one flow ends: G = 0 exactly there")
+    return rate
 
 
 @_formula(

@@ -12,7 +12,7 @@ import numpy as np
 from attndyn.data.stationary import Geometric
 from attndyn.theory.bifurcation import SymmetricGroup
 from attndyn.theory.closed_forms import condensation_rate, focus_rate
-from attndyn.theory.manifold import Manifold
+from attndyn.theory.manifold import CLOSED, Manifold
 from attndyn.theory.setting import Setting
 
 
@@ -22,10 +22,6 @@ def path(d_vocab: int, ratio: float, tau: float) -> np.ndarray:
     shares = np.full(d_vocab - 1, (1 - geometric[0]) / (d_vocab - 1))
     mixed = np.r_[geometric[0], shares] ** (1 - tau) * geometric**tau
     return mixed / mixed.sum()
-
-
-#: a transverse rate that is zero to rounding
-CLOSED = 1e-10
 
 
 class Outlook(NamedTuple):

@@ -20,6 +20,8 @@ from attndyn.theory.setting import OutOfReach, Setting
 RESIDUAL = 1e-12
 #: size of z that leaves the first plateau; where the flow ends depends on its square
 KICK = 1e-4
+#: a rate of a new direction that is zero to rounding
+CLOSED = 1e-10
 
 _COMPLEX_STEP = 1e-30
 _ARRIVED = 1e-8
