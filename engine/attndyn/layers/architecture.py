@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from attndyn.backend import Array, Backend
 from attndyn.data.contexts import Contexts
+from attndyn.layers.law import Law
 from attndyn.layers.parameters import Parameter
 from attndyn.spec.base import ModelOptions
+
+if TYPE_CHECKING:
+    from attndyn.layers.stream import Stream
 
 
 class Architecture(ABC):
@@ -22,10 +26,14 @@ class Architecture(ABC):
         d_vocab: number of tokens.
         n_ctx: number of positions in a context.
         backend: where the arrays live.
+
+    Attributes:
+        stream: what it computes, where that is a `Stream`; conservation laws are then derived from it.
     """
 
     name: ClassVar[str]
     Options: ClassVar[type[ModelOptions]]
+    stream: Stream | None = None
 
     def __init__(self, options: ModelOptions, d_vocab: int, n_ctx: int, backend: Backend):
         self.options = options
@@ -59,3 +67,7 @@ class Architecture(ABC):
         Sites are the contexts' keys, places or tokens in order; every site is a query, whatever the
         contexts' queries are.
         """
+
+    def conserved(self) -> tuple[Law, ...]:
+        """What gradient flow of the loss conserves beyond what follows from `stream`; none by default."""
+        return ()

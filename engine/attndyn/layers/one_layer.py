@@ -45,7 +45,7 @@ class OneLayer(Architecture):
         super().__init__(options, d_vocab, n_ctx, backend)
         scale = options.d_model**-0.5 if options.scale == "inv_sqrt" else 1.0
         self._tables = Tables(backend, scale, self.residual)
-        self._stream = Stream(
+        self.stream = Stream(
             backend,
             Block(backend, scale, residual=self.residual),
             n_layers=1,
@@ -81,7 +81,7 @@ class OneLayer(Architecture):
 
     def representations(self, loss_positions: str) -> tuple[str, ...]:
         """See `Architecture.representations` and `Stream.representations`."""
-        return self._stream.representations(loss_positions)
+        return self.stream.representations(loss_positions)
 
     def cost(self, representation: str, n_ctx: int, n_contexts: int, n_queries: int) -> float:
         """See `Architecture.cost`."""
@@ -99,12 +99,12 @@ class OneLayer(Architecture):
     ) -> tuple[Array, dict[str, Array]]:
         """See `Architecture.loss_and_gradients`."""
         if contexts.keys is not None:
-            return self._stream.loss_and_gradients(parameters, contexts)
+            return self.stream.loss_and_gradients(parameters, contexts)
         square = {name: p[:, 0, 0] if p.ndim == 5 else p for name, p in parameters.items()}
-        log_weights = self._stream.log_weights(contexts)
+        log_weights = self.stream.log_weights(contexts)
         loss, gradients = self._tables.loss_and_gradients(square, contexts, log_weights)
         return loss, {name: gradients[name].reshape(p.shape) for name, p in parameters.items()}
 
     def attention(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
         """See `Architecture.attention`."""
-        return self._stream.attention(parameters, contexts)
+        return self.stream.attention(parameters, contexts)

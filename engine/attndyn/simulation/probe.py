@@ -38,10 +38,14 @@ class Variable:
 
 @dataclass(frozen=True)
 class Declaration:
-    """All variables of a probe, and labels for dimensions that only its group has."""
+    """All variables of a probe, and labels for dimensions that only its group has.
+
+    Labels are tokens, e.g. `query` that of a query token, unless `described` says what they are.
+    """
 
     variables: Mapping[str, Variable]
     labels: Mapping[str, list[str]] = field(default_factory=dict)
+    described: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,8 @@ def _group(
     group.setncattr("coordinates", " ".join(coordinates))
     for name, labels in declaration.labels.items():
         group.createDimension(name, len(labels))
-        _coordinate(group, name, (name,), labels, f"{name} token")
+        described = declaration.described.get(name, f"{name} token")
+        _coordinate(group, name, (name,), labels, described)
     for name, variable in declaration.variables.items():
         for dim, size in zip(variable.dims, variable.shape, strict=True):
             if dim not in group.dimensions and dim not in file.dimensions:

@@ -83,7 +83,7 @@ class Transformer(Architecture):
             norm=options.layer_norm,
             activation=None if options.mlp is None else options.mlp.activation,
         )
-        self._stream = Stream(
+        self.stream = Stream(
             backend,
             block,
             n_layers=options.layers,
@@ -139,7 +139,7 @@ class Transformer(Architecture):
 
     def representations(self, loss_positions: str) -> tuple[str, ...]:
         """See `Architecture.representations` and `Stream.representations`."""
-        return self._stream.representations(loss_positions)
+        return self.stream.representations(loss_positions)
 
     def cost(self, representation: str, n_ctx: int, n_contexts: int, n_queries: int) -> float:
         """See `Architecture.cost`."""
@@ -154,8 +154,8 @@ class Transformer(Architecture):
         self, parameters: Mapping[str, Array], contexts: Contexts
     ) -> tuple[Array, dict[str, Array]]:
         """See `Architecture.loss_and_gradients`."""
-        return self._stream.loss_and_gradients(parameters, contexts)
+        return self.stream.loss_and_gradients(parameters, contexts)
 
     def attention(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
         """See `Architecture.attention`."""
-        return self._stream.attention(parameters, contexts)
+        return self.stream.attention(parameters, contexts)
