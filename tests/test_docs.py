@@ -184,7 +184,8 @@ def run(tmp_path_factory):
         optimizer: {kind: gd, lr: 0.1}
         training: {steps: 6}
         replicas: {vary: {optimizer.lr: [0.1, 0.2]}}
-        probes: {loss: {every: 1}, attention: {every: 2}, parameters: {every: 4}, gradients: {every: 4}}
+        probes: {loss: {every: 1}, attention: {every: 2}, parameters: {every: 4}, gradients: {every: 4},
+                 invariants: {every: 3}}
         analyzers: [norms]
         """
     )
@@ -231,7 +232,7 @@ def test_groups(run):
     assert list(run.trajectory.children) == headings
 
 
-@pytest.mark.parametrize("group", ["loss", "attention", "parameters"])
+@pytest.mark.parametrize("group", ["loss", "attention", "parameters", "invariants"])
 def test_variables_of_a_group(run, group):
     variables = run.trajectory[group].to_dataset(inherit=False).variables
     everywhere = documented("### Coordinates of every group") | VARIED

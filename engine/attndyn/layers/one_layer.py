@@ -40,6 +40,7 @@ class OneLayer(Architecture):
 
     options: OneLayerOptions
     residual: bool
+    stream: Stream
 
     def __init__(self, options: OneLayerOptions, d_vocab: int, n_ctx: int, backend: Backend):
         super().__init__(options, d_vocab, n_ctx, backend)

@@ -175,7 +175,7 @@ class _Derivation:
             out_of += self._of_names("W_O")
         yield Law(
             "mean_states",
-            f"{', '.join(into)} against {', '.join(out_of)} of the first layer, along the mean of all entries",
+            f"{', '.join(into)} against {', '.join(out_of)} of the first layer, sums over all entries",
             r"\|W_0 \mathbf{1}\|^2 - \sum \|W^\top \mathbf{1}\|^2",
             lambda w: (
                 sum((w[name].sum(axis=-1) ** 2).sum(axis=-1) for name in into)

@@ -55,10 +55,10 @@ class InvariantsProbe(Probe):
     def measure(self, state: State) -> dict[str, Array]:
         """See `Probe.measure`."""
         xp = self.simulation.backend.xp
-        deviations = [
-            law.evaluate(state.parameters) - start for law, start in zip(self._laws, self._initial, strict=True)
-        ]
-        drift = xp.stack([self._largest(deviation) for deviation in deviations], axis=1)
+        both = zip(self._laws, self._initial, strict=True)
+        drift = xp.stack(
+            [self._largest(law.evaluate(state.parameters) - start) for law, start in both], axis=1
+        )
         size = xp.stack([self._largest(start) for start in self._initial], axis=1)
         return {"drift": drift, "relative_drift": drift / xp.where(size > 0, size, xp.nan)}
 

@@ -74,6 +74,7 @@ class Transformer(Architecture):
 
     Options = TransformerOptions
     options: TransformerOptions
+    stream: Stream
 
     def __init__(self, options: TransformerOptions, d_vocab: int, n_ctx: int, backend: Backend):
         super().__init__(options, d_vocab, n_ctx, backend)
