@@ -1,14 +1,17 @@
 """The next direction: the watched chain, the exact local rate, and how well they predict a measured cycle."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from attndyn.simulation import Simulation
-from attndyn.spec import load_spec, parse_spec
+from attndyn.spec import load_spec
 from attndyn.theory.closed_forms import condensation_rate
 from attndyn.theory.problem import Problem
 from attndyn.theory.recurrence import openings, pull, remaining
 
+CONTROLS = Path(__file__).parents[2] / "specs" / "controls"
 PI = np.array([0.6, 0.25, 0.1, 0.05])
 
 
@@ -45,7 +48,7 @@ def test_at_the_origin_the_pull_is_that_of_condensation():
 
 def test_the_pull_is_the_gradient_along_an_unused_direction():
     """W_0, W_1 do not use the last entry of the model; a little x, y there has the gradient −G y, −Gᵀ x."""
-    spec = load_spec("specs/controls/population-flow.yaml", ["model.d_model=6", "replicas.seeds=1"])
+    spec = load_spec(CONTROLS / "population-flow.yaml", ["model.d_model=6", "replicas.seeds=1"])
     problem = Problem.of(spec)
     rng = np.random.default_rng(0)
     shapes = {"W_0": (4, 6), "W_1": (6, 4), "W_Q": (6, 6), "W_K": (6, 6)}
@@ -78,7 +81,7 @@ class Kept:
 
 def test_the_second_and_third_cycle_of_gradient_descent():
     spec = load_spec(
-        "specs/controls/population-gd.yaml",
+        CONTROLS / "population-gd.yaml",
         ["optimizer.lr=0.2", "training.steps=9500", "probes={parameters: {every: 25}}", "analyzers=[]"],
     )
     simulation, kept = Simulation(spec, "numpy"), Kept()
