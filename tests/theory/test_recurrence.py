@@ -91,6 +91,7 @@ def test_the_second_and_third_cycle_of_gradient_descent():
     found = openings(time, weights, simulation.data.pi[0], simulation.data.transition[0])
     assert [o.direction for o in found] == [1, 2]
     assert [o.token for o in found] == [o.expected for o in found] == [1, 2]
+    assert [o.propagated / o.measured for o in found] == pytest.approx([1, 1], abs=0.03)
     # what was measured when this was written: 1.02 and 1.20 (frozen), 4.3 and 4.8 (reduced)
     assert [o.frozen / o.measured for o in found] == pytest.approx([1.02, 1.20], abs=0.03)
     assert all(4 < o.reduced / o.measured < 5 for o in found), "the reduced rate is an overestimate"

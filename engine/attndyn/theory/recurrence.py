@@ -1,11 +1,12 @@
 """After a token is learned: the problem that the remaining ones pose, and how the next direction opens.
 
-Two predictions of the rate at which direction n + 1 opens, for pure attention without W_V:
+Three predictions of the rate at which direction n + 1 opens, for pure attention without W_V:
 
 - *reduced*, from π and the number of tokens learned alone: those tokens are taken out, the chain is watched
   on the others, and the rate is its own condensation rate, times the share of the loss that is theirs;
 - *frozen*, from the weights as they are: a direction x of W_0 and y of W_1, orthogonal to all directions in
-  use, grows to first order as dx/dt = G y, dy/dt = Gᵀ x, so at the rate σ₁(G).
+  use, grows to first order as dx/dt = G y, dy/dt = Gᵀ x, so at the rate σ₁(G);
+- *propagated*, the same equations integrated along the measured G(t) from the first state.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import expm
 from scipy.special import softmax
 
 from attndyn.theory.closed_forms import condensation_rate
@@ -87,6 +89,7 @@ class Opening:
             singular value.
         measured: its mean rate of growth between them, ln(end/start) a unit of time.
         frozen: mean of σ₁(G) over the same records.
+        propagated: mean rate of dx/dt = G y, dy/dt = Gᵀ x along the measured G, from the first record on.
         reduced: rate of the problem with `direction` tokens taken out.
         token: largest entry of the leading left direction of G at the end, the token that opens.
         expected: the next token of the reduced problem.
@@ -97,6 +100,7 @@ class Opening:
     end: float
     measured: float
     frozen: float
+    propagated: float
     reduced: float
     token: int
     expected: int
@@ -150,6 +154,7 @@ def _opening(
     matrices = [pull(state, pi, transition) for state in states]
     rates = np.array([np.linalg.norm(matrix, 2) for matrix in matrices])
     at, sizes = time[span], size[span]
+    propagated = _propagated(states[0], matrices, at, direction)
     rest = remaining(pi, transition, direction)
     return Opening(
         direction=direction,
@@ -157,7 +162,22 @@ def _opening(
         end=float(at[-1]),
         measured=float(np.log(sizes[-1] / sizes[0]) / (at[-1] - at[0])),
         frozen=float(np.trapezoid(rates, at) / (at[-1] - at[0])),
+        propagated=float(np.log(propagated / sizes[0]) / (at[-1] - at[0])),
         reduced=rest.rate,
         token=int(np.argmax(np.abs(np.linalg.svd(matrices[-1])[0][:, 0]))),
         expected=rest.next_token,
     )
+
+
+def _propagated(
+    state: Mapping[str, np.ndarray], matrices: list[np.ndarray], time: np.ndarray, direction: int
+) -> float:
+    """Largest singular value of what W_0 has outside its first `direction` directions, carried to the end."""
+    n_tokens = len(state["W_0"])
+    unused = np.linalg.svd(state["W_0"])[2][direction:].T
+    xy = np.concatenate([state["W_0"] @ unused, (unused.T @ state["W_1"]).T])
+    zero = np.zeros((n_tokens, n_tokens))
+    for before, after, length in zip(matrices, matrices[1:], np.diff(time), strict=False):
+        mean = (before + after) / 2
+        xy = expm(length * np.block([[zero, mean], [mean.T, zero]])) @ xy
+    return float(np.linalg.norm(xy[:n_tokens], 2))
