@@ -9,6 +9,7 @@ from attndyn.conformance import Fault, check_class
 from attndyn.conformance.expectation import Evidence, Example, Expectation, Judgement, VacuousError
 from attndyn.conformance.measured import SelectionError
 from attndyn.conformance.rehearsal import rehearse
+from attndyn.conformance.suite import Suite
 from attndyn.errors import PluginError, SpecError
 from attndyn.spec import parse_spec
 from attndyn.spec.base import ExpectationOptions
@@ -176,6 +177,14 @@ def test_what_is_right_is_let_through():
         " across: max, window: [first, focus_peak], take: max}\n    relation: at_most\n    number: 1\n"
     )
     assert parse_spec(text, check=rehearse).expect[0].kind == "value"
+
+
+def test_other_specs_are_looked_at_before_anything_is_run(tmp_path):
+    lines = "    of: {probe: loss, variable: loss}\n    rtol: 0.1\n    other: {spec: nowhere.yaml}\n"
+    (tmp_path / "x.yaml").write_text(WHOLE % "agreement" + lines, "utf-8")
+    with pytest.raises(SpecError, match=r"nowhere\.yaml"):
+        Suite(tmp_path / "runs").judge(tmp_path / "x.yaml")
+    assert not (tmp_path / "runs").exists()
 
 
 # -- what selections give -----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from attndyn.provenance import code_sha256
 from attndyn.simulation import Sink
 from attndyn.spec import Spec, load_spec
 from attndyn.spec.base import ExpectationOptions
-from attndyn.spec.selection import Reference
+from attndyn.spec.selection import Reference, references
 
 Load = Callable[[Reference], Spec]
 
@@ -85,6 +85,11 @@ class Suite:
             SuiteInterrupted: the user wants to stop.
         """
         spec = load_spec(path, overrides, plugins, check=rehearse)
+        for options in spec.expect:
+            for _, reference in references(
+                options
+            ):  # what is wrong with them is found before anything is run
+                referred(path, reference, overrides, plugins)
         self._made, self._used = [], []
         open_runs: dict[str, Measured] = {}
 
