@@ -16,7 +16,7 @@ from attndyn.runs import StatusSink
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import Declaration
 from attndyn.trajectory import TrajectoryWriter
-from attndyn.trajectory.schema import CONVENTIONS
+from attndyn.trajectory.schema import CONVENTIONS, PAIRS
 from attndyn.trajectory.writer import read_checkpoint
 
 #: the root's coordinates, which every trajectory has
@@ -40,7 +40,8 @@ def layout(trial: Trial) -> Iterator[Failure]:
     simulation = Simulation(trial.spec, "numpy")
     yield from _root_attributes(tree, simulation)
     yield from _root_coordinates(tree, simulation)
-    groups, probes = set(tree.children), set(simulation.probes)
+    beside = {PAIRS} if simulation.data.pairs is not None else set()
+    groups, probes = set(tree.children) - beside, set(simulation.probes)
     for name in sorted(groups ^ probes):
         yield _off(
             f"group /{name}", "is missing" if name in probes else "is there; the spec has no such probe"
@@ -80,7 +81,11 @@ def _root_attributes(tree: xr.DataTree, simulation: Simulation) -> Iterator[Fail
 def _root_coordinates(tree: xr.DataTree, simulation: Simulation) -> Iterator[Failure]:
     replicas = simulation.replicas
     varied = {replicas.coordinates[p]: v for p, v in replicas.varied.items() if np.ndim(v[0]) == 0}
-    for name, dims in (ROOT | dict.fromkeys(varied, ("replica",))).items():
+    absent = {"next_token", "transition"} if simulation.data.transition is None else set()
+    expected = ROOT | dict.fromkeys(varied, ("replica",))
+    for name, dims in expected.items():
+        if name in absent:
+            continue
         if name not in tree.coords:
             yield _off(f"coordinate {name}", "is missing at the root")
         elif tree.coords[name].dims != dims:
