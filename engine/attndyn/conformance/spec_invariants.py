@@ -30,7 +30,8 @@ def probabilities(trial: Trial) -> Iterator[Failure]:
         yield from _rows_sum_to_1("transition", transition, 1e-12)
         moved = np.einsum("rt,rtn->rn", pi, transition)
         if not near(moved, pi, 1e-9):
-            yield Failure(Fault.NOT_NORMALISED, "pi", f"is not stationary: P changes it {deviation(moved, pi)}")
+            detail = f"is not stationary: P changes it {deviation(moved, pi)}"
+            yield Failure(Fault.NOT_NORMALISED, "pi", detail)
     yield from _attention(trial, 1e-5 if trial.spec.training.dtype == "float32" else 1e-12)
 
 
