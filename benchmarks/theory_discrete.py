@@ -10,6 +10,7 @@ from attndyn.theory.discrete import against_flow, fitted_order
 from attndyn.theory.recurrence import openings
 
 SPECS = Path(__file__).parents[1] / "specs"
+GRADIENT_DESCENT = SPECS / "controls" / "population-gd.yaml"
 RATES = (0.2, 0.1, 0.05, 0.025)
 QUIET = ["expect=[]", "replicas.seeds=4", "analyzers=[stages]"]
 SPARSE = [
@@ -24,7 +25,9 @@ REGIMES = {
 
 def discrete(time: float) -> None:
     """Order of convergence at one time."""
-    found = against_flow(attndyn.load_spec(SPECS / "controls" / "population-gd.yaml"), RATES, time)
+    found = against_flow(
+        attndyn.load_spec(SPECS / "controls" / "population-gd.yaml", ["replicas.seeds=1"]), RATES, time
+    )
     rows = {"distance of parameters": found.distance, "loss": np.abs(found.loss)}
     rows |= {f"drift of {name}": drift for name, drift in found.drift.items()}
     print(f"\ntime {time:g} | " + " | ".join(f"lr {rate}" for rate in RATES) + " | exponent")
@@ -55,7 +58,9 @@ def regimes() -> None:
 def recurrence() -> None:
     """The openings of the second and third direction under gradient descent."""
     changes = ["optimizer.lr=0.2", "training.steps=9500", "probes={parameters: {every: 25}}", "analyzers=[]"]
-    spec = attndyn.load_spec(SPECS / "controls" / "population-gd.yaml", ["expect=[]", *changes])
+    spec = attndyn.load_spec(
+        SPECS / "controls" / "population-gd.yaml", ["expect=[]", "replicas.seeds=1", *changes]
+    )
     with TemporaryDirectory() as folder:
         run = attndyn.run(spec, folder)
         group = run.trajectory["parameters"].isel(replica=0).squeeze(["layer", "head"]).load()

@@ -82,7 +82,14 @@ class Kept:
 def test_the_second_and_third_cycle_of_gradient_descent():
     spec = load_spec(
         CONTROLS / "population-gd.yaml",
-        ["optimizer.lr=0.2", "training.steps=9500", "probes={parameters: {every: 25}}", "analyzers=[]"],
+        [
+            "optimizer.lr=0.2",
+            "training.steps=9500",
+            "probes={parameters: {every: 25}}",
+            "analyzers=[]",
+            "expect=[]",
+            "replicas.seeds=1",
+        ],
     )
     simulation, kept = Simulation(spec, "numpy"), Kept()
     simulation.run([kept])
