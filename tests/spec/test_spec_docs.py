@@ -113,5 +113,7 @@ def test_probes():
         "attention",
         "parameters",
         "gradients",
+        "token_classes",
+        "predictions",
     ]
     assert {"probes": DEFAULT_PROBES} in [value_of(block) for block in BLOCKS]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attndyn.backend import Array, Backend
 from attndyn.data.contexts import Contexts
+from attndyn.errors import PluginError
 from attndyn.layers.law import Law
 from attndyn.layers.parameters import Parameter
 from attndyn.spec.base import ModelOptions
@@ -71,3 +72,13 @@ class Architecture(ABC):
     def conserved(self) -> tuple[Law, ...]:
         """What gradient flow of the loss conserves beyond what follows from `stream`; none by default."""
         return ()
+
+    def logits(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
+        """Logits of the queries' next tokens, `(R, B, Q, V)`, of contexts of positions.
+
+        For probes of predictions only; an architecture need not have it.
+
+        Raises:
+            PluginError: it has not.
+        """
+        raise PluginError(f"the architecture '{self.name}' has no 'logits', which are needed here")

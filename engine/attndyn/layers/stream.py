@@ -67,9 +67,7 @@ class Stream:
 
     def _whole(self, parameters: Mapping[str, Array], contexts: Contexts) -> tuple[Array, dict[str, Array]]:
         x, trace = self._stream(parameters, contexts)
-        x_out, chosen = self._choose(x, contexts.query)
-        x_end, end_cache = self._end(x_out, parameters)
-        logits = projection.forward(x_end, parameters["W_1"][:, None])
+        logits, x_end, chosen, end_cache = self._read(x, parameters, contexts)
         loss, d_logits = cross_entropy.of_states(
             self.backend, logits, contexts.targets, contexts.sample_weights
         )
@@ -78,6 +76,11 @@ class Stream:
         d_x = self._end_backward(d_end, end_cache, parameters, gradients)
         d_x = self._choose_backward(d_x, x.shape, chosen)
         return loss, self._stream_backward(d_x, trace, parameters, contexts, gradients)
+
+    def logits(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
+        """Logits of the queries, `(R, B, Q, V)`; see `Architecture.logits`."""
+        x, _ = self._stream(parameters, contexts)
+        return self._read(x, parameters, contexts)[0]
 
     def attention(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
         """Attention of every layer, `(R, layer, B, head, query, key)`; see `Architecture.attention`."""
@@ -161,6 +164,14 @@ class Stream:
         return contexts.log_weights + xp.where(keys == token, -1e9, 0.0).astype(self.backend.dtype)
 
     # -- the end ------------------------------------------------------------------------------------------
+
+    def _read(
+        self, x: Array, parameters: Mapping[str, Array], contexts: Contexts
+    ) -> tuple[Array, Array, Array | None, Any]:
+        """Logits of the queries, the states they are read from, where these were taken, and a cache."""
+        x_out, chosen = self._choose(x, contexts.query)
+        x_end, end_cache = self._end(x_out, parameters)
+        return projection.forward(x_end, parameters["W_1"][:, None]), x_end, chosen, end_cache
 
     def _choose(self, x: Array, query: Array | None) -> tuple[Array, Array | None]:
         """States of the queries, `(R, B, Q, model)`, and where they were taken from if not all were."""

@@ -160,3 +160,7 @@ class Transformer(Architecture):
     def attention(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
         """See `Architecture.attention`."""
         return self.stream.attention(parameters, contexts)
+
+    def logits(self, parameters: Mapping[str, Array], contexts: Contexts) -> Array:
+        """See `Architecture.logits`."""
+        return self.stream.logits(parameters, contexts)

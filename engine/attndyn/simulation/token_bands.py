@@ -1,0 +1,52 @@
+"""Tokens by how often they occur: the most frequent by name, all of them in bands of frequency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+#: label of what is outside a vocabulary
+UNKNOWN = "<unk>"
+BANDS = ("high", "medium", "low", UNKNOWN)
+
+
+def bands(pi: np.ndarray, tokens: Sequence[str], high: float, medium: float) -> np.ndarray:
+    """The band of every token, `(R, token)`, as an index into `BANDS`.
+
+    In the order of their frequency, tokens are `high` until those before them make up the share `high` of the
+    text, then `medium` until the share `medium`, then `low`. `<unk>` is a band of its own, and takes no part.
+    Ties are in the order of the vocabulary. A band may be empty.
+
+    Args:
+        pi: frequencies `(R, token)`.
+        tokens: labels, (token,).
+        high: share of the text that ends the first band.
+        medium: share that ends the second one.
+    """
+    known = np.array([token != UNKNOWN for token in tokens])
+    order = np.argsort(-np.where(known, pi, -1.0), axis=1, kind="stable")
+    ranked = np.take_along_axis(np.where(known, pi, 0.0), order, axis=1)
+    total = np.maximum(ranked.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    before = (np.cumsum(ranked, axis=1) - ranked) / total
+    found = np.empty(pi.shape, dtype=np.intp)
+    # the last bits of a sum do not move a token whose share ends exactly at a bound
+    np.put_along_axis(found, order, np.searchsorted([high, medium], before + 1e-12, side="right"), axis=1)
+    found[:, ~known] = BANDS.index(UNKNOWN)
+    return found
+
+
+def named(pi: np.ndarray, tokens: Sequence[str], wanted: Sequence[str] | None, most: int) -> np.ndarray:
+    """Indices of the tokens that stand by themselves, most frequent first.
+
+    Args:
+        pi: frequencies (token,).
+        tokens: labels, (token,).
+        wanted: labels of these tokens; None for the most frequent.
+        most: how many of them, without `wanted`.
+    """
+    order = np.argsort(-pi, kind="stable")
+    if wanted is None:
+        return order[:most]
+    chosen = {tokens.index(token) for token in wanted}
+    return np.array([token for token in order.tolist() if token in chosen], dtype=np.intp)

@@ -1,0 +1,234 @@
+"""Probes for large vocabularies, against brute force and models whose predictions are known."""
+
+import numpy as np
+import pytest
+
+from attndyn.backend.numpy_backend import NumpyBackend
+from attndyn.errors import PluginError, SpecError
+from attndyn.layers.architecture import Architecture
+from attndyn.simulation import Simulation
+from attndyn.simulation.probe import State
+from attndyn.simulation.probe_batch import probe_batch
+from attndyn.simulation.probes.predictions import PredictionsOptions, PredictionsProbe
+from attndyn.simulation.probes.token_classes import TokenClassesOptions, TokenClassesProbe
+from attndyn.simulation.token_bands import BANDS, bands, named
+from attndyn.spec import parse_spec
+
+SPEC = """
+name: text
+data:
+  kind: markov
+  stationary: {kind: geometric, d_vocab: 5, ratio: 0.5}
+  transition: {kind: sticky, lam: 0.4}
+  n_ctx: 9
+  batch: 24
+model: {architecture: transformer, d_model: 6, heads: 2, layers: 2, attention: causal, init: {std: 0.5}}
+optimizer: {kind: gd, lr: 1.0}
+training: {steps: 1, loss_positions: all}
+replicas: {seeds: 2}
+probes: {loss: {every: 1}}
+"""
+
+
+@pytest.fixture
+def simulation():
+    return Simulation(parse_spec(SPEC), "numpy")
+
+
+def measure(probe, simulation):
+    state = State(0, simulation.parameters, simulation.gradients, np.zeros(2))
+    return probe.measure(state)
+
+
+# -- bands ------------------------------------------------------------------------------------------------
+
+
+def test_bands_by_share_of_the_text():
+    tokens = ["a", "<unk>", "b", "c", "d"]
+    pi = np.array([[0.1, 0.5, 0.2, 0.16, 0.04], [0.25, 0.5, 0.1, 0.1, 0.05]])
+    found = bands(pi, tokens, 0.5, 0.9)
+    names = [[BANDS[i] for i in row] for row in found]
+    # without <unk> the first row is b .4, c .32, a .2, d .08, the second a .5, b .2, c .2, d .1
+    assert names[0] == ["medium", "<unk>", "high", "high", "low"]
+    assert names[1] == ["high", "<unk>", "medium", "medium", "low"]
+
+
+def test_named_tokens_come_by_frequency():
+    pi = np.array([0.2, 0.5, 0.3])
+    assert named(pi, ["x", "y", "z"], ["x", "y"], 1).tolist() == [1, 0]
+    assert named(pi, ["x", "y", "z"], None, 2).tolist() == [1, 2]
+
+
+# -- attention by class -----------------------------------------------------------------------------------
+
+
+def test_attention_by_class_against_loops(simulation):
+    options = TokenClassesOptions(every=1, tokens=["3", "0"], lags=3, contexts=5)
+    probe = TokenClassesProbe(options, simulation)
+    found, contexts = measure(probe, simulation), probe_batch(simulation, 5)
+    a = simulation.architecture.attention(simulation.parameters, contexts)
+    band = bands(simulation.data.pi, simulation.data.tokens, 0.5, 0.9)
+    token = np.zeros((2, 2, 2, 2))
+    by_band, by_lag = np.zeros((2, 2, 2, 4)), np.zeros((2, 2, 2, 5))
+    for r, context, query, key in np.ndindex(2, 5, 9, 9):
+        value, label = a[r, :, context, :, query, key] / 45, contexts.keys[r, key, context]
+        for at, wanted in enumerate((0, 3)):
+            token[r, :, :, at] += value * (label == wanted)
+        by_band[r, :, :, band[r, label]] += value
+        if query >= 3:
+            by_lag[r, :, :, min(query - key, 3) if key <= query else 4] += value * 9 / 6
+    np.testing.assert_allclose(found["attention_token"], token, rtol=1e-12)
+    np.testing.assert_allclose(found["attention_band"], by_band, rtol=1e-12)
+    np.testing.assert_allclose(found["attention_lag"], by_lag, rtol=1e-12)
+    np.testing.assert_allclose(
+        found["entropy"], -(a * np.log(a + 1e-300)).sum(5).mean(axis=(2, 4)), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        found["norm_token"], np.linalg.norm(simulation.parameters["W_0"][:, [0, 3]], axis=2)
+    )
+    assert probe.declare().labels["named"] == ["0", "3"]
+    assert np.isnan(found["norm_band"][:, 3]).all()  # no <unk>
+
+
+def test_shares_sum_to_one_and_uniform_attention_is_at_its_reference(simulation):
+    probe = TokenClassesProbe(TokenClassesOptions(every=1), simulation)
+    found = measure(probe, simulation)
+    for name in ("band", "lag"):
+        np.testing.assert_allclose(found[f"attention_{name}"].sum(axis=-1), 1, rtol=1e-12)
+        np.testing.assert_allclose(found[f"uniform_{name}"].sum(axis=-1), 1, rtol=1e-12)
+    simulation.parameters.flat[...] = 0
+    found = measure(probe, simulation)
+    for name in ("token", "band", "lag"):
+        expected = np.broadcast_to(found[f"uniform_{name}"][:, None, None], found[f"attention_{name}"].shape)
+        np.testing.assert_allclose(found[f"attention_{name}"], expected, rtol=1e-12)
+    np.testing.assert_allclose(found["uniform_entropy"], np.log(np.arange(1, 10)).mean(), rtol=1e-12)
+
+
+def test_a_band_must_come_after_the_one_before():
+    with pytest.raises(SpecError, match=r"probes.token_classes.medium: is 0.3; must be more than high, 0.5"):
+        parse_spec(SPEC, overrides=("probes.token_classes={every: 1, medium: 0.3}",))
+
+
+# -- predictions ------------------------------------------------------------------------------------------
+
+
+def pretend(monkeypatch, simulation, rule):
+    """Let the model predict `rule(replica, tokens so far)` at every place, and attend to its own place."""
+
+    def logits(_, contexts):
+        keys = contexts.keys.swapaxes(1, 2)
+        out = np.empty((*keys.shape, 5))
+        for r, b, i in np.ndindex(keys.shape):
+            out[r, b, i] = np.log(rule(r, keys[r, b, : i + 1])) + 3.0  # logits are known up to a constant
+        return out
+
+    def attention(_, contexts):
+        n, (n_replicas, places, n_contexts) = 2, contexts.keys.shape
+        return np.broadcast_to(np.eye(places), (n_replicas, n, n_contexts, n, places, places))
+
+    monkeypatch.setattr(simulation.architecture, "logits", logits)
+    monkeypatch.setattr(simulation.architecture, "attention", attention)
+    return measure(PredictionsProbe(PredictionsOptions(every=1), simulation), simulation)
+
+
+def test_a_model_that_is_the_chain(monkeypatch, simulation):
+    chain = simulation.data.transition
+    found = pretend(monkeypatch, simulation, lambda r, seen: chain[r, seen[-1]])
+    np.testing.assert_allclose(found["kl_bigram"], 0, atol=1e-14)
+    np.testing.assert_allclose(found["kl_pseudo_bigram"], 0, atol=1e-14)
+    np.testing.assert_allclose(found["residual"], 0, atol=1e-13)
+    np.testing.assert_allclose(found["token_share"], 1, rtol=1e-10)
+    assert (found["kl_unigram"] > 0.05).all()
+
+
+def test_a_model_that_is_the_unigram(monkeypatch, simulation):
+    pi = simulation.data.pi
+    found = pretend(monkeypatch, simulation, lambda r, seen: pi[r])
+    np.testing.assert_allclose(found["kl_unigram"], 0, atol=1e-14)
+    assert (found["kl_bigram"] > 0.05).all()
+    assert np.abs(found["spread"]).max() < 1e-13
+
+
+def test_a_model_of_second_order_is_none_of_first(monkeypatch, simulation):
+    chain = simulation.data.transition
+    found = pretend(monkeypatch, simulation, lambda r, seen: chain[r, seen[-2 if len(seen) > 1 else -1]])
+    assert (found["kl_bigram"] > 0.05).all()
+    # the token before is sticky too, so that the last one tells something of it
+    assert (found["token_share"] < 0.5).all()
+
+
+def test_divergences_against_loops(simulation):
+    probe = PredictionsProbe(PredictionsOptions(every=1, contexts=4), simulation)
+    found, contexts = measure(probe, simulation), probe_batch(simulation, 4)
+    logits = simulation.architecture.logits(simulation.parameters, contexts)
+    p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    a = simulation.architecture.attention(simulation.parameters, contexts)
+    chain, pi, keys = simulation.data.transition, simulation.data.pi, contexts.keys.swapaxes(1, 2)
+    kl = {name: np.zeros(2) for name in ("kl_unigram", "kl_bigram")} | {
+        "kl_pseudo_bigram": np.zeros((2, 2, 2))
+    }
+    for r, b, i in np.ndindex(2, 4, 9):
+
+        def far(q, p_i=p[r, b, i]):
+            return (q * np.log(q / p_i)).sum() / 36
+
+        kl["kl_unigram"][r] += far(pi[r])
+        kl["kl_bigram"][r] += far(chain[r, keys[r, b, i]])
+        for layer, head in np.ndindex(2, 2):
+            kl["kl_pseudo_bigram"][r, layer, head] += far(a[r, layer, b, head, i] @ chain[r, keys[r, b]])
+    for name, expected in kl.items():
+        np.testing.assert_allclose(found[name], expected, rtol=1e-11)
+
+
+def test_parts_change_nothing(monkeypatch, simulation):
+    options = PredictionsOptions(every=1)
+    whole = measure(PredictionsProbe(options, simulation), simulation)
+    monkeypatch.setattr("attndyn.simulation.probes.predictions.PART_ENTRIES", 2 * 9 * 5 * 3)
+    parts = PredictionsProbe(options, simulation)
+    assert len(parts._parts) == 6
+    for name, values in measure(parts, simulation).items():
+        np.testing.assert_allclose(values, whole[name], rtol=1e-12, atol=1e-14)
+
+
+def test_logits_are_those_of_the_loss(simulation):
+    contexts = simulation.data.batch(0, "positions")
+    loss, _ = simulation.architecture.loss_and_gradients(simulation.parameters, contexts)
+    logits = simulation.architecture.logits(simulation.parameters, contexts)
+    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    taken = np.take_along_axis(log_p, contexts.targets.swapaxes(1, 2)[..., None].astype(int), axis=3)
+    np.testing.assert_allclose(loss, -taken.mean(axis=(1, 2, 3)), rtol=1e-12)
+
+
+def test_an_architecture_without_logits_says_so(simulation):
+    assert isinstance(simulation.backend, NumpyBackend)
+    with pytest.raises(PluginError, match="the architecture 'transformer' has no 'logits'"):
+        Architecture.logits(simulation.architecture, {}, None)
+
+
+# -- large vocabularies -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_as_large_as_a_table_of_pairs(tmp_path):
+    rng = np.random.default_rng(0)
+    words = np.minimum(rng.zipf(1.3, 20000), 3000)
+    (tmp_path / "text.txt").write_text(" ".join(f"w{i}" for i in words))
+    text = SPEC.replace("kind: markov", "kind: corpus").splitlines()
+    text = [line for line in text if not line.lstrip().startswith(("stationary", "transition"))]
+    source = (
+        f"  source: {{kind: path, files: [{tmp_path}/text.txt]}}\n  tokenizer: {{kind: word, size: 2500}}"
+    )
+    text.insert(3, source)
+    spec = parse_spec("\n".join(text), overrides=("replicas.seeds=1", "training.dtype=float32"))
+    simulation = Simulation(spec, "numpy")
+    d_vocab = len(simulation.data.tokens)
+    assert d_vocab > 1000
+    assert simulation.data.transition is None
+    for cls, options in (
+        (PredictionsProbe, PredictionsOptions(every=1)),
+        (TokenClassesProbe, TokenClassesOptions(every=1)),
+    ):
+        probe = cls(options, simulation)
+        held = [v for v in vars(probe).values() if hasattr(v, "size")]
+        assert max(v.size for v in held) < d_vocab**2 / 4
+        found = measure(probe, simulation)
+        assert all(np.isfinite(v).all() for name, v in found.items() if name != "norm_band")
