@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from attndyn.errors import AttndynError, RunError
-
-if TYPE_CHECKING:
-    from attndyn.conformance.suite import Judged
-
-FELL_SHORT, USAGE, INTERRUPTED = 1, 2, 130
-RESULTS = "conformance"
+FELL_SHORT, USAGE = 1, 2
 SPECS = Path("specs")
 
 Names = Annotated[
@@ -79,13 +73,18 @@ def conform(
         _refuse("--ledger lists all claims; it needs the whole suite, without --quick or --suite core")
     for path in plugins or ():
         registry.load_file(path)
-    found, named = _targets(names or _default())
+    given = names or _default()
+    found, named = _targets(given)
     codes = []
     if named:
         codes.append(_check_plugins(named, overrides or (), limit))
     if found:
-        runner = _Runner(out, backend, overrides or (), plugins or ())
-        codes.append(runner.run(found, suite, quick, ledger))
+        from attndyn.cli.judging import Runner
+
+        changes = [f"--set {shlex.quote(change)}" for change in overrides or ()]
+        command = " ".join(["attndyn conform", *map(shlex.quote, given), *changes, *(["--quick"] * quick)])
+        runner = Runner(out, backend, overrides or (), plugins or (), suite, quick)
+        codes.append(runner.run(found, command, ledger))
     raise typer.Exit(max(codes))
 
 
@@ -96,7 +95,7 @@ def _default() -> list[str]:
 
 
 def _targets(names: Sequence[str]) -> tuple[dict[Path, Path], list[str]]:
-    """Specs, each with the folder it was found in, and what is not one: plugins."""
+    """Specs, each with the folder it was found in, and what is not one: plugins. A folder may have both."""
     from attndyn.conformance.plan import SUFFIXES, spec_files
 
     specs: dict[Path, Path] = {}
@@ -105,10 +104,16 @@ def _targets(names: Sequence[str]) -> tuple[dict[Path, Path], list[str]]:
         path = Path(name)
         if path.suffix in SUFFIXES:
             specs.setdefault(path, path.parent)
-        elif name and path.is_dir() and not any(path.glob("*.py")):
-            specs |= {file: path for file in spec_files(path) if file not in specs}
-        else:
+            continue
+        is_folder = bool(name) and path.is_dir()
+        has_plugins = is_folder and any(path.glob("*.py"))
+        if has_plugins or not is_folder:
             plugins.append(name)
+        if is_folder:
+            within = spec_files(path)
+            if not within and not has_plugins:
+                _refuse(f"{path}: there is no spec (*.yaml) in this folder")
+            specs |= {file: path for file in within if file not in specs}
     return specs, plugins
 
 
@@ -123,90 +128,6 @@ def _check_plugins(names: Sequence[str], overrides: Sequence[str], limit: int) -
     for report in reports:
         show_report(report)
     return 0 if all(report.passed for report in reports) else FELL_SHORT
-
-
-class _Runner:
-    """Judges specs one after the other; a spec that is wrong does not keep the others from being judged."""
-
-    def __init__(self, out: Path, backend: str, overrides: Sequence[str], plugins: Sequence[Path]):
-        self.out, self.backend, self.overrides, self.plugins = out, backend, overrides, plugins
-        self.judged: list[Judged] = []
-        self.code = 0
-
-    def run(self, specs: dict[Path, Path], suite: str, quick: bool, ledger: Path | None) -> int:
-        from attndyn.conformance.suite import SuiteInterrupted
-
-        for path in specs:
-            try:
-                self._one(path, suite, quick)
-            except SuiteInterrupted as interrupted:
-                print(interrupted, file=sys.stderr)
-                self.code = INTERRUPTED
-                break
-            except AttndynError as error:
-                print(error, file=sys.stderr)
-                self.code = max(self.code, error.exit_code)
-        if self.judged:
-            folder = next(iter(specs.values()))
-            self._write(folder, ledger if self.code in (0, FELL_SHORT) else None)
-        return self.code
-
-    def _one(self, path: Path, suite: str, quick: bool) -> None:
-        from attndyn.cli.progress import Progress, announce
-        from attndyn.cli.verdicts import show_findings, show_report
-        from attndyn.conformance.spec_core import check_spec
-        from attndyn.conformance.suite import Suite
-        from attndyn.spec import load_spec
-
-        spec = load_spec(path, self.overrides, self.plugins)
-        if quick and not spec.quick:
-            return
-        if suite != "science":
-            with announce(f"checking {spec.name}"):
-                report = check_spec(spec)
-            show_report(report)
-            self.code = max(self.code, 0 if report.passed else FELL_SHORT)
-        if suite == "core" or not spec.expect:
-            return
-        with Progress() as progress:
-            judge = Suite(self.out, self.backend, lambda: [progress]).judge
-            judged = judge(path, self.overrides, self.plugins)
-        self.judged.append(judged)
-        show_findings(judged)
-        verdicts = [finding.verdict for finding in judged.findings]
-        differ = not all(finding.as_recorded for finding in judged.findings)
-        self.code = max(self.code, USAGE if None in verdicts else FELL_SHORT if differ else 0)
-
-    def _write(self, folder: Path, ledger: Path | None) -> None:
-        from attndyn.conformance import record
-        from attndyn.conformance.ledger import ledger as written
-        from attndyn.conformance.plan import read_plan
-        from attndyn.files import whole
-
-        results = self.out / RESULTS
-        now = datetime.now(UTC)
-        made_by = ", ".join(f"{name} {number}" for name, number in record.versions().items())
-        versions = f"{now:%Y-%m-%d}, {made_by}"
-
-        def claims(place: Path) -> str:
-            command = f"attndyn conform {folder} --ledger {place.as_posix()}"
-            return written(self.judged, read_plan(folder), folder, place.parent, command, versions)
-
-        files = {
-            results / "conformance.json": record.as_json(self.judged, now.isoformat(timespec="seconds")),
-            results / "junit.xml": record.as_junit(self.judged),
-            results / "claims.md": claims(results / "claims.md"),
-        }
-        if ledger is not None:
-            files[ledger] = claims(ledger)
-        for file, text in files.items():
-            try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                with whole(file) as fresh:
-                    fresh.write_text(text, "utf-8")
-            except OSError as error:
-                raise RunError(f"{file}: cannot be written ({error.strerror})") from None
-        print(f"verdicts of {len(self.judged)} specs: {results}")
 
 
 def _refuse(message: str) -> NoReturn:

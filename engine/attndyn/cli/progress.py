@@ -29,7 +29,7 @@ class Progress:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]}  {task.fields[stage]}"),
+            TextColumn("{task.fields[loss]}  {task.fields[stage]}"),
             TimeRemainingColumn(),
             console=console,
             disable=not self._shown,
@@ -59,6 +59,15 @@ class Progress:
             simulation.spec.name, total=simulation.steps, completed=simulation.step, loss="", stage=""
         )
 
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """Show what is being done, while it is, where there are no steps to count."""
+        task = self._bar.add_task(what, total=None, loss="", stage="")
+        try:
+            yield
+        finally:
+            self._bar.remove_task(task)
+
     def record(self, probe: str, step: int, values: Mapping[str, Array]) -> None:
         """See `Sink.record`."""
         if not self._shown:
@@ -82,7 +91,7 @@ class Progress:
         loss = ""
         if self._loss is not None:
             host = simulation.backend.to_host(self._loss)
-            loss = f"{np.median(host):.4f}"
+            loss = f"loss {np.median(host):.4f}"
         self._bar.update(self._task, completed=simulation.step, loss=loss, stage=self._watch.stage())
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from attndyn.conformance.plan import Chapter, Plan
 from attndyn.conformance.suite import Judged
@@ -45,15 +47,18 @@ def ledger(
     groups: list[list[Judged]] = [[] for _ in chapters]
     for each in judged:
         if each.findings:
-            groups[plan.title(relative(each.path, folder))].append(each)
+            groups[plan.chapter(relative(each.path, folder))].append(each)
     findings = [f for group in groups for each in group for f in each.findings]
-    preface = PREFACE.format(
-        command=command, versions=versions, summary=_summary(findings, len(plan.waiting))
-    )
+    total = f"{summary(findings, len(plan.waiting))}."
+    preface = PREFACE.format(command=command, versions=versions, summary=total)
     parts = ["# Claims", preface]
     for chapter, group in zip(chapters, groups, strict=True):
         if group:
-            parts += [f"## {chapter.title}", chapter.text.strip(), *(_table(each, place) for each in group)]
+            parts += [
+                f"## {_cell(chapter.title)}",
+                chapter.text.strip(),
+                *(_table(each, place) for each in group),
+            ]
     if plan.waiting:
         parts += ["## Not yet run", _waiting(plan)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
@@ -79,11 +84,12 @@ def row(finding: Finding) -> dict[str, str]:
     }
 
 
-def _summary(findings: Sequence[Finding], waiting: int) -> str:
+def summary(findings: Sequence[Finding], waiting: int = 0) -> str:
+    """How many claims there are, and how many of each verdict."""
     count: Counter[str] = Counter(f.verdict or "no verdict" for f in findings)
     words = [f"{count[v]} {text}" for v, text in WORDS.items() if count[v]]
     words += [f"{waiting} not yet run"] if waiting else []
-    return f"{len(findings) + waiting} claims: {', '.join(words)}."
+    return f"{len(findings) + waiting} claims{': ' if words else ''}{', '.join(words)}"
 
 
 WORDS: Mapping[str, str] = {
@@ -96,7 +102,7 @@ WORDS: Mapping[str, str] = {
 
 
 def _table(judged: Judged, place: Path) -> str:
-    link = relative(judged.path, place)
+    link = quote(relative(judged.path, place))
     heading = f"### [{judged.spec.name}]({link})"
     rows = [row(finding) for finding in judged.findings]
     lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
@@ -152,4 +158,12 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    """The text as it is, on one line; what is in backticks stays code."""
+    parts = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    # in code a backslash stands for itself, but before the bar that would end the cell
+    return "".join(part.replace("|", "\\|") if i % 2 else _escaped(part) for i, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
+    """Markdown in which these characters stand for themselves; emphasis is left in."""
+    return re.sub(r"([\\|<\[`])", r"\\\1", text)

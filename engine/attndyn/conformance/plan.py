@@ -8,7 +8,6 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from attndyn.errors import RunError
 from attndyn.spec.base import NAME, Flaw, Section
 from attndyn.spec.problems import translate
 from attndyn.spec.source import Findings, read_file, read_yaml
@@ -47,28 +46,22 @@ class Plan(Section):
             if name in ids[:index]:
                 yield Flaw(("waiting", index, "id"), f"the id '{name}' is given twice")
 
-    def title(self, spec: str) -> int:
+    def chapter(self, spec: str) -> int:
         """Index of the chapter of a spec, relative to the folder; one beyond the last if it has none."""
         of = (i for i, chapter in enumerate(self.chapters) if any(fnmatch(spec, p) for p in chapter.specs))
         return next(of, len(self.chapters))
 
 
 def spec_files(folder: Path) -> list[Path]:
-    """The specs in a folder and those below it, by name; hidden files and `ledger.yaml` are none.
-
-    Raises:
-        RunError: there are none.
-    """
-    found = [
+    """The specs in a folder and those below it, by name; hidden files and `ledger.yaml` are none."""
+    return [
         file
         for file in sorted(folder.rglob("*"))
         if file.suffix in SUFFIXES
+        and file.is_file()
         and file.name != PLAN
         and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     ]
-    if not found:
-        raise RunError(f"{folder}: there is no spec (*.yaml) in this folder")
-    return found
 
 
 def read_plan(folder: Path) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -29,13 +29,20 @@ def versions() -> dict[str, str]:
     }
 
 
-def as_json(judged: Sequence[Judged], created: str) -> str:
-    """Everything that was found, spec by spec; `created` is the time, in ISO 8601."""
+def as_json(judged: Sequence[Judged], refused: Mapping[Path, str], created: str) -> str:
+    """Everything that was found, spec by spec.
+
+    Args:
+        judged: specs and their findings.
+        refused: what is wrong with the specs that could not be judged, in lines.
+        created: the time, in ISO 8601.
+    """
     document = {
         "created": created,
         "versions": versions(),
         "code_sha256": code_sha256(),
         "specs": [_spec(each) for each in judged],
+        "refused": [{"spec": p.as_posix(), "problems": m.splitlines()} for p, m in refused.items()],
     }
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
@@ -63,24 +70,33 @@ def _finite(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
 
 
-def as_junit(judged: Sequence[Judged]) -> str:
-    """JUnit XML: a suite for each spec, a case for each claim, which fails if not as recorded."""
+def as_junit(judged: Sequence[Judged], refused: Mapping[Path, str]) -> str:
+    """JUnit XML: a suite for each spec, a case for each claim, which fails if not as recorded.
+
+    A spec that could not be judged is a suite of one case, which is an error.
+    """
     root = ElementTree.Element("testsuites", name="attndyn conform")
     for each in judged:
         differ = [f for f in each.findings if f.verdict is not None and not f.as_recorded]
         broken = [f for f in each.findings if f.verdict is None]
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=each.spec.name,
-            tests=str(len(each.findings)),
-            failures=str(len(differ)),
-            errors=str(len(broken)),
-        )
+        suite = _suite(root, each.spec.name, len(each.findings), len(differ), len(broken))
         for finding in each.findings:
             _case(suite, each.path, finding)
+    for path, message in refused.items():
+        suite = _suite(root, path.stem, 1, 0, 1)
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=path.stem, name="spec", file=path.as_posix()
+        )
+        ElementTree.SubElement(case, "error", message=" ".join(message.split()))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _suite(
+    root: ElementTree.Element, name: str, tests: int, failures: int, errors: int
+) -> ElementTree.Element:
+    counts = {"tests": str(tests), "failures": str(failures), "errors": str(errors)}
+    return ElementTree.SubElement(root, "testsuite", {"name": name, **counts})
 
 
 def _case(suite: ElementTree.Element, path: Path, finding: Finding) -> None:

@@ -61,6 +61,8 @@ def rehearse(spec: Spec) -> Iterator[Flaw]:
         return
     with tempfile.TemporaryDirectory(prefix="attndyn-") as folder:
         run = runs.run(shortened(spec), folder, backend="numpy")
+        if run.status["state"] == "interrupted":  # what the run took for itself is meant for all of it
+            raise KeyboardInterrupt
         try:
             yield from _flaws(spec, Measured(spec, run.trajectory))
         finally:

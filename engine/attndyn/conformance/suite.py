@@ -1,34 +1,33 @@
 """The claims of specs, judged: what is missing is run, what is there already is used.
 
-A finished run counts if it simulated the very same thing (`Spec.simulation_sha256`) with the same numerical
-code and plugins; an unfinished one is resumed. A suite that was killed therefore goes on where it stopped,
-and ends with the same findings.
+A finished run counts if it simulated the very same thing by the same code (`attndyn.conformance.earlier`); an
+unfinished one is resumed. A suite that was killed therefore goes on where it stopped, and ends with the same
+findings.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import xarray as xr
 
 from attndyn import registry, runs
+from attndyn.conformance.earlier import earlier_runs
 from attndyn.conformance.expectation import Evidence, Expectation
 from attndyn.conformance.faults import blame
 from attndyn.conformance.measured import Measured
 from attndyn.conformance.rehearsal import rehearse
 from attndyn.conformance.verdicts import Finding, finding, no_verdict
-from attndyn.errors import AttndynError
-from attndyn.provenance import code_sha256
+from attndyn.errors import AttndynError, Problem, SpecError
 from attndyn.simulation import Sink
 from attndyn.spec import Spec, load_spec
 from attndyn.spec.base import ExpectationOptions
 from attndyn.spec.selection import Reference, references
-
-Load = Callable[[Reference], Spec]
+from attndyn.spec.words import spell
 
 
 class SuiteInterrupted(AttndynError):
@@ -61,8 +60,10 @@ class Suite:
 
     Args:
         out: where runs are kept.
-        backend: of new runs.
+        backend: of new runs; one that is named is also that of the runs that are used again.
         sinks: makes followers of a new run, e.g. a progress bar.
+        doing: what is entered while something is done that may take long and is no run, given its name.
+        say: is told, in a line, what the user may not expect.
     """
 
     def __init__(
@@ -70,10 +71,14 @@ class Suite:
         out: Path,
         backend: str = "auto",
         sinks: Callable[[], Sequence[Sink]] = lambda: (),
+        doing: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
+        say: Callable[[str], None] = lambda line: None,
     ):
         self._out = out
         self._backend = backend
         self._sinks = sinks
+        self._doing = doing
+        self._say = say
         self._made: list[Path] = []
         self._used: list[Path] = []
 
@@ -84,12 +89,9 @@ class Suite:
             SpecError: it is no valid spec, or names what its run will not have.
             SuiteInterrupted: the user wants to stop.
         """
-        spec = load_spec(path, overrides, plugins, check=rehearse)
-        for options in spec.expect:
-            for _, reference in references(
-                options
-            ):  # what is wrong with them is found before anything is run
-                referred(path, reference, overrides, plugins)
+        with self._doing(f"{path.stem}: checking what its claims name"):
+            spec = load_spec(path, overrides, plugins, check=rehearse)
+            _check_references(spec, path, overrides, plugins)
         self._made, self._used = [], []
         open_runs: dict[str, Measured] = {}
 
@@ -105,7 +107,8 @@ class Suite:
 
         try:
             own = measured(spec)
-            findings = tuple(_judged(options, Evidence(own, other)) for options in spec.expect)
+            with self._doing(f"{spec.name}: judging"):
+                findings = tuple(_judged(options, Evidence(own, other)) for options in spec.expect)
         finally:
             for each in open_runs.values():
                 each.trajectory.close()
@@ -113,19 +116,29 @@ class Suite:
 
     def _trajectory(self, spec: Spec) -> xr.DataTree:
         """The trajectory of a finished run of the spec, made if there is none."""
-        found = dict(_earlier(spec, self._out))
-        done = [run for run, state in found.items() if state in ("complete", "diverged")]
-        resume = None if done else next(iter(found), None)
-        if done:
-            run = runs.open_run(done[-1])
-        else:
-            before = spec if resume is None else runs.open_run(resume).spec
-            run = runs.run(before, self._out, self._backend, resume, self._sinks())
-            self._made.append(run.directory)
+        found = earlier_runs(spec, self._out, self._backend)
+        done = [directory for directory, state in found if state in ("complete", "diverged")]
+        unfinished = [directory for directory, _ in found if directory not in done]
+        run = runs.open_run(done[-1]) if done else self._computed(spec, unfinished)
         if run.status["state"] == "interrupted":
             raise SuiteInterrupted(f"interrupted; what was computed is kept in {run.directory}")
         self._used.append(run.directory)
         return run.trajectory
+
+    def _computed(self, spec: Spec, unfinished: Sequence[Path]) -> runs.Run:
+        """The run, gone on with where that can be, else made anew."""
+        for directory in unfinished:
+            try:
+                before = runs.open_run(directory).spec
+                run = runs.run(before, self._out, self._backend, directory, self._sinks())
+            except AttndynError as error:  # damaged, or another process goes on with it
+                self._say(f"not gone on with, but run anew: {error}")
+            else:
+                self._made.append(directory)
+                return run
+        run = runs.run(spec, self._out, self._backend, sinks=self._sinks())
+        self._made.append(run.directory)
+        return run
 
 
 def referred(path: Path, reference: Reference, overrides: Sequence[str], plugins: Sequence[Path]) -> Spec:
@@ -133,6 +146,28 @@ def referred(path: Path, reference: Reference, overrides: Sequence[str], plugins
     file = path if reference.spec is None else path.parent / reference.spec
     before = overrides if reference.spec is None else ()
     return load_spec(file, [*before, *reference.overrides], plugins)
+
+
+def _check_references(spec: Spec, path: Path, overrides: Sequence[str], plugins: Sequence[Path]) -> None:
+    """Look for what is wrong with the specs that expectations refer to, before anything is run.
+
+    Raises:
+        SpecError: with the place of each reference, and what is wrong there.
+    """
+    places = [
+        (("expect", index, *place), reference)
+        for index, options in enumerate(spec.expect)
+        for place, reference in references(options)
+    ]
+    problems = []
+    for place, reference in places:
+        try:
+            referred(path, reference, overrides, plugins)
+        except AttndynError as error:
+            lines = str(error).splitlines()
+            problems += [Problem(spec.where(place), spell(place), line) for line in lines]
+    if problems:
+        raise SpecError(problems)
 
 
 def _judged(options: ExpectationOptions, evidence: Evidence) -> Finding:
@@ -146,26 +181,3 @@ def _judged(options: ExpectationOptions, evidence: Evidence) -> Finding:
     except Exception as error:  # a plugin may raise anything; the other claims are judged all the same
         source = inspect.getsourcefile(type(expectation)) or ""
         return no_verdict(options, f"{type(error).__name__} is raised: {blame(error, source)}")
-
-
-def _earlier(spec: Spec, out: Path) -> Iterator[tuple[Path, str]]:
-    """Runs of the same simulation by the same code, oldest first, each with its state."""
-    # the run's name is no part of what was simulated, but runs are filed by it
-    for file in sorted(out.glob("*/*/trajectory.nc")):
-        wanted = _identity(spec)
-        try:
-            with xr.open_dataset(file, engine="netcdf4") as root:
-                if {name: root.attrs.get(name) for name in wanted} != wanted:
-                    continue
-            yield file.parent, runs.open_run(file.parent).status["state"]
-        except (OSError, AttndynError, ValueError):  # damaged, or being written by someone else
-            continue
-
-
-def _identity(spec: Spec) -> Mapping[str, str]:
-    plugins = registry.digests(spec.plugins)
-    return {
-        "simulation_sha256": spec.simulation_sha256,
-        "code_sha256": code_sha256(),
-        "plugins": json.dumps(plugins),
-    }

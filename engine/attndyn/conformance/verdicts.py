@@ -12,6 +12,7 @@ from scipy import stats
 
 from attndyn.conformance.expectation import Judgement
 from attndyn.spec.base import ExpectationOptions, Verdict
+from attndyn.spec.words import printable
 
 CONFIDENCE = 0.95
 #: resamples of the bootstrap; the generator is seeded, so that a ledger is the same whenever it is made
@@ -85,7 +86,7 @@ def finding(options: ExpectationOptions, judgement: Judgement) -> Finding:
     return Finding(
         **_of(options),
         verdict=verdict,
-        criterion=judgement.criterion,
+        criterion=_line(judgement.criterion),
         units=judgement.units,
         figure=median if n else None,
         band=(low, high) if n else None,
@@ -94,18 +95,23 @@ def finding(options: ExpectationOptions, judgement: Judgement) -> Finding:
         n=n,
         trials=len(applies),
         share_interval=_binomial(k, n),
-        detail=judgement.detail,
+        detail=_line(judgement.detail),
     )
 
 
 def no_verdict(options: ExpectationOptions, problem: str) -> Finding:
     """An expectation that could not be judged, and why."""
-    return Finding(**_of(options), verdict=None, problem=problem)
+    return Finding(**_of(options), verdict=None, problem=_line(problem))
 
 
 def _of(options: ExpectationOptions) -> dict[str, Any]:
     names = ("id", "kind", "claim", "source", "note")
-    return {name: getattr(options, name) for name in names} | {"recorded": options.verdict}
+    return {name: _line(getattr(options, name)) for name in names} | {"recorded": options.verdict}
+
+
+def _line(text: str) -> str:
+    """The text on one line, without characters that a terminal would obey or XML cannot hold."""
+    return printable(" ".join(text.split()))
 
 
 def _binomial(k: int, n: int) -> tuple[float, float] | None:

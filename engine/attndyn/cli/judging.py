@@ -1,0 +1,180 @@
+"""Judging specs one after the other, and writing what was found."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from attndyn import registry
+from attndyn.cli.progress import Progress, announce
+from attndyn.cli.verdicts import show_findings, show_report
+from attndyn.conformance import record
+from attndyn.conformance.faults import blame
+from attndyn.conformance.ledger import ledger, summary
+from attndyn.conformance.plan import Plan, read_plan
+from attndyn.conformance.spec_core import check_spec
+from attndyn.conformance.suite import Judged, Suite, SuiteInterrupted
+from attndyn.errors import AttndynError, RunError
+from attndyn.files import whole
+from attndyn.spec import load_spec
+
+FELL_SHORT, USAGE, INTERRUPTED = 1, 2, 130
+RESULTS = "conformance"
+
+
+class Runner:
+    """Judges specs; one that is wrong does not keep the others from being judged.
+
+    Args:
+        out: where runs are kept; results are written to a folder in it.
+        backend: of new runs.
+        overrides: `path=value`, for every spec.
+        plugins: files and folders of plugins besides those of the specs.
+        suite: `core`, `science` or `all`.
+        quick: only specs that are marked so.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        backend: str,
+        overrides: Sequence[str],
+        plugins: Sequence[Path],
+        suite: str,
+        quick: bool,
+    ):
+        self.out, self.suite, self.quick = out, suite, quick
+        self.overrides, self.plugins = overrides, plugins
+        self.backend = backend
+        self.judged: list[Judged] = []
+        self.refused: dict[Path, str] = {}
+        self.passed_over = 0
+        self.code = 0
+
+    def run(self, specs: Mapping[Path, Path], command: str, claims: Path | None) -> int:
+        """The exit code.
+
+        Args:
+            specs: files, each with the folder it was found in; the first folder's `ledger.yaml` counts.
+            command: what the user typed but for where the ledger goes, to be named in it.
+            claims: where to write the ledger besides the results.
+        """
+        folder = next(iter(specs.values()))
+        plan = read_plan(folder)  # what is wrong with it, or cannot be written, is said before hours of runs
+        files = [self.out / RESULTS / "claims.md", *([claims] if claims is not None else [])]
+        for file in files if self.suite != "core" else ():
+            _check_writable(file)
+        try:
+            for path in specs:
+                self._one(path)
+        except (SuiteInterrupted, KeyboardInterrupt) as stopped:
+            print(str(stopped) or "interrupted", file=sys.stderr)
+            self.code = INTERRUPTED
+        if claims is not None and self.code not in (0, FELL_SHORT):
+            print(f"{claims}: not written, since not all claims have a verdict", file=sys.stderr)
+            files = files[:1]
+        if not self.judged and not self.refused:
+            self._say_why_nothing()
+        elif self.suite != "core":
+            self._write(files, plan, folder, command)
+        return self.code
+
+    def _one(self, path: Path) -> None:
+        try:
+            with registry.isolated():  # a spec is judged as if alone: others' plugins are not there
+                self._judge(path)
+        except SuiteInterrupted:
+            raise
+        except AttndynError as error:
+            self._refuse(path, str(error), error.exit_code)
+        except Exception as error:  # of a plugin, say; what was found of the others is not lost
+            self._refuse(path, f"{path}: {type(error).__name__} is raised: {blame(error, '')}", USAGE)
+
+    def _refuse(self, path: Path, message: str, code: int) -> None:
+        print(message, file=sys.stderr)
+        self.refused[path] = message
+        self.code = max(self.code, code)
+
+    def _judge(self, path: Path) -> None:
+        spec = load_spec(path, self.overrides, self.plugins)
+        if self.quick and not spec.quick:
+            self.passed_over += 1
+            return
+        if self.suite != "science":
+            with announce(f"checking {spec.name}"):
+                report = check_spec(spec)
+            show_report(report)
+            self.code = max(self.code, 0 if report.passed else FELL_SHORT)
+        if self.suite == "core":
+            return
+        if not spec.expect:
+            self.passed_over += 1
+            return
+        with Progress() as progress:
+            suite = Suite(self.out, self.backend, lambda: [progress], progress.doing, _say)
+            judged = suite.judge(path, self.overrides, self.plugins)
+        self.judged.append(judged)
+        show_findings(judged)
+        verdicts = [finding.verdict for finding in judged.findings]
+        differ = not all(finding.as_recorded for finding in judged.findings)
+        self.code = max(self.code, USAGE if None in verdicts else FELL_SHORT if differ else 0)
+
+    def _write(self, claims: Sequence[Path], plan: Plan, folder: Path, command: str) -> None:
+        """Write the results, the first of `claims` with them, and say in a line what they are."""
+        results = self.out / RESULTS
+        now = datetime.now(UTC)
+        made_by = ", ".join(f"{name} {number}" for name, number in record.versions().items())
+        versions = f"{now:%Y-%m-%d}, {made_by}"
+        created = now.isoformat(timespec="seconds")
+        files = {
+            results / "conformance.json": record.as_json(self.judged, self.refused, created),
+            results / "junit.xml": record.as_junit(self.judged, self.refused),
+        }
+        for place in claims:
+            shown = command if place.parent == results else f"{command} --ledger {place.as_posix()}"
+            files[place] = ledger(self.judged, plan, folder, place.parent, shown, versions)
+        for file, text in files.items():
+            try:
+                with whole(file) as fresh:
+                    fresh.write_text(text, "utf-8")
+            except OSError as error:
+                raise RunError(f"{file}: cannot be written ({error.strerror})") from None
+        self._summarize(results)
+
+    def _say_why_nothing(self) -> None:
+        if self.passed_over:
+            print(f"nothing to judge: {self.passed_over} specs without claims or not quick")
+
+    def _summarize(self, results: Path) -> None:
+        for each in self.judged:
+            for found in each.findings:
+                if not found.as_recorded:
+                    said = f"{found.verdict or 'no verdict'}; on record is: {found.recorded}"
+                    print(f"{each.path}: {found.id}: {said}")
+        left = f"; {len(self.refused)} specs could not be judged" if self.refused else ""
+        left += f"; {self.passed_over} without claims or not quick" if self.passed_over else ""
+        findings = [found for each in self.judged for found in each.findings]
+        print(f"{len(self.judged)} specs with {summary(findings)}{left}: {results}")
+
+
+def _check_writable(file: Path) -> None:
+    """Make the file's folder.
+
+    Raises:
+        RunError: the file could not be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{file.parent}: cannot be written ({error.strerror})") from None
+    if file.is_dir():
+        raise RunError(f"{file}: is a folder")
+    if not os.access(file.parent, os.W_OK):
+        raise RunError(f"{file.parent}: cannot be written (Permission denied)")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
