@@ -139,12 +139,18 @@ def test_a_model_that_is_the_chain(monkeypatch, simulation):
     np.testing.assert_allclose(found["residual"], 0, atol=1e-13)
     np.testing.assert_allclose(found["token_share"], 1, rtol=1e-10)
     assert (found["kl_unigram"] > 0.05).all()
+    # that attends to itself only
+    np.testing.assert_allclose(
+        found["information_pseudo_bigram"][:, 0, 0], found["information_bigram"], rtol=1e-12
+    )
 
 
 def test_a_model_that_is_the_unigram(monkeypatch, simulation):
     pi = simulation.data.pi
     found = pretend(monkeypatch, simulation, lambda r, seen: pi[r])
     np.testing.assert_allclose(found["kl_unigram"], 0, atol=1e-14)
+    np.testing.assert_allclose(found["kl_bigram"], found["information_bigram"], rtol=1e-12)
+    np.testing.assert_allclose(found["kl_pseudo_bigram"], found["information_pseudo_bigram"], rtol=1e-12)
     assert (found["kl_bigram"] > 0.05).all()
     assert np.abs(found["spread"]).max() < 1e-13
 

@@ -49,6 +49,10 @@ class PredictionsProbe(Probe):
     `kl_pseudo_bigram` (layer, head), that of KL(Σ_j A_ij P(· | x_j) ‖ p), the bigram averaged over what the
     query attends to. The reference comes first: it has zeros where a softmax has none.
 
+    `information_unigram` and so on is what the reference itself tells, the mean of its KL from the simpler
+    one: of π from equal probabilities, of the bigrams from π. 1 - KL / information is the share of it that
+    the predictions have.
+
     `residual` is the mean of KL(p_i ‖ mean of p over the queries with the same token), over tokens with at
     least `repeats` queries, times n / (n - 1) for the mean's own fit; `spread` the same with one mean for all
     of them; `token_share` = 1 - residual / spread. Predictions of first order have residual 0. NaN where no
@@ -74,6 +78,14 @@ class PredictionsProbe(Probe):
         at_query = place[..., -self._n_queries :]
         self._bigram_entropy = backend.asarray(_mean_over(_entropy(rows), at_query))
         self._unigram_entropy = backend.asarray(_entropy(data.pi))
+        self._information = {
+            "information_unigram": backend.asarray(np.log(data.pi.shape[1]) - _entropy(data.pi)),
+            "information_bigram": backend.asarray(_mean_over(_from_unigram(rows, data.pi), at_query)),
+        }
+        with np.errstate(divide="ignore"):
+            log_pi = np.log(data.pi)[:, :, None]
+        # what never occurs follows nothing either
+        self._log_pi = backend.asarray(np.where(np.isfinite(log_pi), log_pi, 0.0))
         self._rows, self._pi = backend.asarray(rows), backend.asarray(data.pi[:, :, None])
         self._replica = backend.asarray(np.arange(len(keys))[:, None, None])
         self._groups = backend.asarray(_groups(queries, options.repeats).astype(backend.dtype))
@@ -90,18 +102,26 @@ class PredictionsProbe(Probe):
             self.simulation.parameters, self._contexts.part(slice(None), slice(0, 1))
         )
         n_layers, n_heads = heads.shape[1], heads.shape[3]
-        far = "KL divergence of the predictions from"
+        references = {
+            "unigram": ("the frequencies", (), ()),
+            "bigram": ("the bigram of the last token", (), ()),
+            "pseudo_bigram": (
+                "the bigram averaged with the weights of attention",
+                ("layer", "head"),
+                (n_layers, n_heads),
+            ),
+        }
+        variables = {}
+        for name, (text, dims, shape) in references.items():
+            variables[f"kl_{name}"] = Variable(
+                dims, shape, f"KL divergence of the predictions from {text}", "nats", r"KL(q \| p)"
+            )
+            variables[f"information_{name}"] = Variable(
+                dims, shape, f"KL divergence of {text} from what is simpler", "nats"
+            )
         return Declaration(
-            {
-                "kl_unigram": Variable((), (), f"{far} the frequencies", "nats", r"KL(\pi \| p)"),
-                "kl_bigram": Variable((), (), f"{far} the bigram of the last token", "nats", r"KL(P \| p)"),
-                "kl_pseudo_bigram": Variable(
-                    ("layer", "head"),
-                    (n_layers, n_heads),
-                    f"{far} the bigram averaged with the weights of attention",
-                    "nats",
-                    r"KL(A P \| p)",
-                ),
+            variables
+            | {
                 "residual": Variable(
                     (), (), "KL of the predictions from their mean over queries with the same token", "nats"
                 ),
@@ -118,23 +138,24 @@ class PredictionsProbe(Probe):
         n_replicas, n_groups = self._groups.shape[:2]
         of_groups = self.simulation.backend.zeros((n_replicas, n_groups, self._pi.shape[1]))
         own_entropy: list[Array] = []
-        kl: list[tuple[Array, Array, Array, int]] = []
+        kl: list[tuple[tuple[Array, ...], int]] = []
         start = 0
         for part in self._parts:
             log_p, a = self._look(state, part)
             n = log_p.shape[1]
-            unigram, bigram, pseudo = self._divergences(log_p, a, part)
-            kl.append((unigram, bigram, pseudo, n))
+            kl.append((self._divergences(log_p, a, part), n))
             p = xp.exp(log_p)
             own_entropy.append(-xp.sum(p * log_p, axis=2))
             of_groups += self._groups[:, :, start : start + n] @ p
             start += n
-        unigram, bigram, pseudo = (sum(part[i] * part[3] for part in kl) / start for i in range(3))
+        unigram, bigram, pseudo, told = (sum(part[i] * n for part, n in kl) / start for i in range(4))
         residual, spread = self._fits(of_groups, xp.concatenate(own_entropy, axis=1))
         return {
             "kl_unigram": unigram - self._unigram_entropy,
             "kl_bigram": bigram - self._bigram_entropy,
             "kl_pseudo_bigram": pseudo,
+            "information_pseudo_bigram": told,
+            **{name: value.copy() for name, value in self._information.items()},
             "residual": residual,
             "spread": spread,
             "token_share": 1 - residual / xp.where(spread > 0, spread, xp.nan),
@@ -150,21 +171,22 @@ class PredictionsProbe(Probe):
         attention = architecture.attention(state.parameters, contexts)
         return log_p.reshape(len(log_p), -1, log_p.shape[-1]), attention[..., -self._n_queries :, :]
 
-    def _divergences(self, log_p: Array, a: Array, part: _Part) -> tuple[Array, Array, Array]:
-        """Cross-entropy of unigram and bigram `(R,)`, KL of the pseudo-2-gram `(R, layer, head)`."""
+    def _divergences(self, log_p: Array, a: Array, part: _Part) -> tuple[Array, ...]:
+        """Cross-entropy of unigram and bigram `(R,)`; KL of and from the pseudo-2-gram `(R, layer, head)`."""
         xp = self.simulation.backend.xp
         unigram = -xp.mean((log_p @ self._pi)[..., 0], axis=1)
         by_query = self._rows[self._replica, part.queries].reshape(log_p.shape)
         bigram = -xp.mean(xp.sum(by_query * log_p, axis=2), axis=1)
         following = self._rows[self._replica, part.keys]  # (R, B, K, V)
-        pseudo = []
+        pseudo, told = [], []
         for layer in range(a.shape[1]):
             for head in range(a.shape[3]):
                 mixed = (a[:, layer, :, head] @ following).reshape(log_p.shape)
-                log_ratio = xp.log(xp.where(mixed > 0, mixed, 1)) - log_p
-                pseudo.append(xp.mean(xp.sum(mixed * log_ratio, axis=2), axis=1))
-        stacked = xp.stack(pseudo, axis=1)
-        return unigram, bigram, stacked.reshape(len(stacked), a.shape[1], a.shape[3])
+                entropy = xp.mean(_entropy_of(xp, mixed), axis=1)
+                pseudo.append(-xp.mean(xp.sum(mixed * log_p, axis=2), axis=1) - entropy)
+                told.append(-xp.mean((mixed @ self._log_pi)[..., 0], axis=1) - entropy)
+        heads = (len(log_p), a.shape[1], a.shape[3])
+        return unigram, bigram, *(xp.stack(values, axis=1).reshape(heads) for values in (pseudo, told))
 
     def _fits(self, of_groups: Array, own_entropy: Array) -> tuple[Array, Array]:
         """Residual and spread `(R,)`, from sums of predictions by token and each query's entropy `(R, N)`."""
@@ -228,3 +250,10 @@ def _entropy_of(xp: Array, rows: Array) -> Array:
 def _mean_over(values: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Mean of `values (R, n)` at `place (R, B, Q)`, `(R,)`."""
     return np.take_along_axis(values, place.reshape(len(place), -1), axis=1).mean(axis=1)
+
+
+def _from_unigram(rows: np.ndarray, pi: np.ndarray) -> np.ndarray:
+    """KL of every row `(R, n, V)` from the frequencies, `(R, n)`."""
+    here = rows > 0
+    ratio = np.where(here, rows, 1.0) / np.where(here, pi[:, None], 1.0)
+    return np.sum(rows * np.log(ratio), axis=-1)

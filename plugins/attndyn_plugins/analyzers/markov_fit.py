@@ -1,0 +1,105 @@
+"""Whether predictions are those of a first-order chain, for how long, and how far back attention looks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import FigureBase
+from pydantic import Field, model_validator
+
+from attndyn.analysis.analyzer import Analyzer
+from attndyn.analysis.ngrams import MarkovSpan, first_order_span, markov_order
+from attndyn.analysis.over_replicas import with_band
+from attndyn.analysis.records import describe, group
+from attndyn.registry import analyzer
+from attndyn.report import style
+from attndyn.spec.base import AnalyzerOptions
+
+SPAN = {
+    "holds_from": ("first step at which predictions are of first order", "step"),
+    "holds_until": ("step at which they no longer are", "step"),
+    "holds_steps": ("how long they are, up to the end of the record", "step"),
+}
+PLACES = {"0": "the token itself", "1": "the token before"}
+
+
+@analyzer("markov_fit")
+class MarkovFit(Analyzer):
+    """The order of the predictions over training, and the attention to the last tokens."""
+
+    class Options(AnalyzerOptions):
+        """When predictions are of first order."""
+
+        kind: Literal["markov_fit"] = "markov_fit"
+        level: float = Field(default=0.9, gt=0, le=1, description="share of their spread for the last token")
+        low: float = Field(default=0.8, gt=0, le=1, description="share below which that has ended")
+        least: float = Field(default=0.01, gt=0, description="spread in nats below which they are all alike")
+
+        @model_validator(mode="after")
+        def _hysteresis(self) -> MarkovFit.Options:
+            if self.low > self.level:
+                raise ValueError(f"low is {self.low}; allowed: at most level ({self.level})")
+            return self
+
+    options: MarkovFit.Options
+    requires = ("token_classes", "predictions")
+    title = "Order of the predictions"
+
+    def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
+        """The Markov approximation holds at a record if its order is 1; docs/corpora.md says when that is.
+
+        `order(replica, step)`: 0, 1, or 2 for more, -1 unknown; `token_share`, `residual`, `spread` as
+        recorded; `holds_from`, `holds_until`, `holds_steps` `(replica)` of the first stretch of order 1, with
+        bands; `attention_lag(replica, step, layer, head, lag)` and `uniform_lag`, at their own steps.
+        """
+        fit = group(trajectory, "predictions")
+        share, spread, residual = (
+            fit[name].transpose("replica", "step").astype(float)
+            for name in ("token_share", "spread", "residual")
+        )
+        steps = share["step"].values.astype(float)
+        o = self.options
+        order = np.stack(
+            [
+                markov_order(a, b, o.level, o.low, o.least)
+                for a, b in zip(share.values, spread.values, strict=True)
+            ]
+        )
+        spans = np.array([first_order_span(steps, row) for row in order])
+        assert len(MarkovSpan._fields) == len(SPAN)
+        one = share.isel(step=0, drop=True).drop_vars("time", errors="ignore")
+        found = {
+            "order": describe(share.copy(data=order), "order of the predictions, 2 for more than 1"),
+            "token_share": describe(share, "share of the spread of predictions that the last token explains"),
+            "spread": describe(spread, "KL of the predictions from their mean", units="nats"),
+            "residual": describe(residual, "KL of the predictions from a first-order fit", units="nats"),
+        }
+        for number, (name, (what, units)) in enumerate(SPAN.items()):
+            found |= with_band(one.copy(data=spans[:, number]), name, what, units)
+        classes = group(trajectory, "token_classes").rename({"step": "attention_step"})
+        classes = classes.drop_vars("time", errors="ignore")
+        for name in ("attention_lag", "uniform_lag"):
+            lag = classes[name].transpose("replica", "attention_step", ..., "lag")
+            found[name] = describe(lag.load(), str(classes[name].attrs["long_name"]))
+        return xr.Dataset(found)
+
+    def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
+        """What the last token explains above; attention by distance below, mean over the heads."""
+        fit, attention = figure.subplots(2, 1)
+        x = style.step_axis(fit, result["token_share"])
+        style.line_with_band(fit, x, result["token_share"], style.color(0), "share of the last token")
+        for level in (self.options.level, self.options.low):
+            fit.axhline(level, **style.REFERENCE)
+        fit.set_ylim(-0.02, 1.05)
+        style.label_axes(fit, y="share of the spread")
+        lags = result["attention_lag"].mean(["layer", "head"])
+        x = style.step_axis(attention, group(trajectory, "token_classes"))
+        for number, lag in enumerate(lags["lag"].values.tolist()):
+            label = PLACES.get(lag, f"{lag} before" if lag.isdigit() else lag)
+            color = style.color(number)
+            style.line_with_band(attention, x, lags.sel(lag=lag).transpose("replica", ...), color, label)
+        attention.set_ylim(bottom=0)
+        style.label_axes(attention, y="attention")
+        style.legend(figure)

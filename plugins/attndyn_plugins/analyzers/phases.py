@@ -1,0 +1,110 @@
+"""Rises and falls of attention to frequent tokens, measured by the ratio of attention to frequency."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import FigureBase
+
+from attndyn.analysis.analyzer import Analyzer
+from attndyn.analysis.over_replicas import with_band
+from attndyn.analysis.phases import PhaseOptions, count_phases, find_cycles
+from attndyn.analysis.records import describe, group
+from attndyn.registry import analyzer
+from attndyn.report import style
+
+HEADS = ("replica", "layer", "head")
+STEPS = {
+    "rise_onset": ("step at which a tenth of the rise has happened", "step"),
+    "peak": ("step of the middle of the top", "step"),
+    "fall_onset": ("step at which the fall begins", "step"),
+    "fall_end": ("step at which a tenth of the fall is left", "step"),
+    "height": ("how far the ratio of attention to frequency rises", "1"),
+    "depth": ("how far it falls after the top", "1"),
+}
+
+
+@analyzer("phases")
+class Phases(Analyzer):
+    """How many phases attention to every named token and to the bands of frequency goes through, and when."""
+
+    class Options(PhaseOptions):
+        """What counts as a rise or a fall."""
+
+        kind: Literal["phases"] = "phases"
+
+    options: Phases.Options
+    requires = ("token_classes",)
+    title = "Phases of attention to frequent tokens"
+
+    def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
+        """Cycles and phases by `of`: named tokens, and bands as `[high]`, `[medium]`, `[low]`.
+
+        `ratio(replica, step, layer, head, of)` is attention over what uniform attention gives, 1 at first;
+        NaN for what does not occur. `phases(replica, layer, head, of)` counts rises and falls that have begun
+        (a rise and a fall are 2), `rise_onset`, `peak`, `fall_onset`, `fall_end`, `height`, `depth`
+        (replica, layer, head, of, cycle) describe them, NaN where absent. `…_band` have the median and the
+        10-90 % range over the replicas that have it. docs/corpora.md defines them.
+        """
+        ratio = _ratio(group(trajectory, "token_classes"))
+        ratio = ratio.transpose(*HEADS, "of", "step")
+        steps = ratio["step"].values.astype(float)
+        shape = ratio.shape[:-1]
+        phases = np.zeros(shape)
+        table = np.full((*shape, self.options.cycles, len(STEPS)), np.nan)
+        for place in np.ndindex(shape):
+            cycles = find_cycles(steps, ratio.values[place], self.options)
+            phases[place] = count_phases(cycles) if np.isfinite(ratio.values[place][0]) else np.nan
+            for number, cycle in enumerate(cycles):
+                table[(*place, number)] = [getattr(cycle, name) for name in STEPS]
+        coords = {"of": ratio["of"]} | {d: ratio[d] for d in HEADS if d in ratio.coords}
+        dims = (*HEADS, "of")
+        found = with_band(
+            xr.DataArray(phases, dims=dims, coords=coords),
+            "phases",
+            "rises and falls of attention that have begun",
+        )
+        for number, (name, (what, units)) in enumerate(STEPS.items()):
+            values = xr.DataArray(table[..., number], dims=(*dims, "cycle"), coords=coords)
+            found |= with_band(values, name, what, units)
+        found["ratio"] = describe(
+            ratio.transpose("replica", "step", "layer", "head", "of"),
+            "attention over its uniform share",
+            r"A / \pi",
+        )
+        return xr.Dataset(found)
+
+    def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
+        """The ratio over training on a logarithmic scale, a curve a token, tops marked; a panel a head."""
+        panels = style.layer_heads(result["ratio"])
+        peaks = style.layer_heads(result["peak_band"])
+        colors = style.token_colors(trajectory, result["of"].values.tolist())
+        axes = style.panel_grid(figure, len(panels), sharex=True, sharey=True)
+        for ax, (title, ratio), (_, peak) in zip(axes, panels, peaks, strict=True):
+            x = style.step_axis(ax, ratio)
+            for token, color in colors.items():
+                style.line_with_band(ax, x, ratio.sel(of=token), color, style.shorten(token))
+                for at in peak.sel(of=token, quantile=0.5).values:
+                    if np.isfinite(at):
+                        ax.axvline(np.interp(at, ratio["step"], x), color=color, linewidth=0.7, alpha=0.6)
+            ax.axhline(1.0, **style.REFERENCE)
+            style.label_axes(ax, y="attention / frequency", title=title)
+            ax.label_outer()
+        style.log_y(*axes)
+        style.legend(figure)
+
+
+def _ratio(classes: xr.Dataset) -> xr.DataArray:
+    """Attention over its uniform share, of named tokens and of bands other than that of `<unk>`."""
+    tokens = _over(classes, "token", "named")
+    bands = _over(classes, "band", "band")
+    bands = bands.isel(of=slice(0, 3))
+    bands = bands.assign_coords(of=[f"[{name}]" for name in bands["of"].values.tolist()])
+    return xr.concat([tokens, bands], "of", coords="minimal", compat="override")
+
+
+def _over(classes: xr.Dataset, name: str, dim: str) -> xr.DataArray:
+    attention, uniform = classes[f"attention_{name}"], classes[f"uniform_{name}"]
+    return (attention / uniform.where(uniform > 0)).rename({dim: "of"})

@@ -1,0 +1,128 @@
+"""Runs on texts drawn from known chains: what the analyzers must, and must not, find in them."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from attndyn.conformance.example_runs import recorded
+from attndyn.spec import parse_spec
+
+D = 6
+CHAIN = np.array([[0.05, 0.7, 0.1, 0.05, 0.05, 0.05]])
+CHAIN = np.stack([np.roll(CHAIN[0], i) for i in range(D)]) + np.array([0.3, 0.1, 0, 0, 0, 0])
+CHAIN = CHAIN / CHAIN.sum(axis=1, keepdims=True)
+SPEC = """
+name: text
+data:
+  kind: corpus
+  source: {{kind: path, files: [{file}]}}
+  tokenizer: {{kind: word, size: 10}}
+  n_ctx: 12
+  batch: 32
+model: {{architecture: transformer, d_model: 12, attention: causal, init: {{std: 0.1}}}}
+optimizer: {{kind: adam, lr: 1.0e-2}}
+training: {{steps: {steps}, loss_positions: all}}
+replicas: {{seeds: 2}}
+probes:
+  loss: {{every: 10}}
+  token_classes: {{every: 10, most: 3, contexts: 32}}
+  predictions: {{every: 10, contexts: 32}}
+"""
+
+
+def run(folder, words, steps=300, *overrides):
+    file = folder / "text.txt"
+    file.write_text(" ".join("abcdef"[i] for i in words))
+    return recorded(parse_spec(SPEC.format(file=file, steps=steps), overrides=overrides))
+
+
+def sample(order, n=30000):
+    """Tokens of a chain whose next token hangs on the one `order` places back; on none for 0."""
+    rng = np.random.default_rng(1)
+    cumulative, uniform = CHAIN.cumsum(axis=1), rng.random(n)
+    words = [0, 0]
+    for u in uniform:
+        words.append(min(int(np.searchsorted(cumulative[words[-order]], u)), D - 1))
+    words = np.array(words)
+    return rng.permutation(words) if order == 0 else words
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("chain"), sample(1))
+
+
+@pytest.fixture(scope="module")
+def shuffled(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("shuffled"), sample(0), 150)
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory):
+    # the place of a token is what tells it from the one before
+    learned = ("model.positions=learned", "model.mlp={width: 24}")
+    return run(tmp_path_factory.mktemp("second"), sample(2), 500, *learned)
+
+
+def head(result):
+    return result.isel(layer=0, head=0)
+
+
+def test_a_chain_is_taken_up_down_to_its_floor(chain, run_analyzer):
+    found = head(run_analyzer("ngram", chain)).sel(reference="bigram")
+    assert found["taken_up"].all()
+    assert (found["closest_kl"] < 0.01).all()
+    assert (found["most_captured"] > 0.97).all()
+    assert (found["reached_step"] < found["closest_step"]).all()
+    assert (head(run_analyzer("ngram", chain))["nearest"].isel(step=-1) == 1).all()
+
+
+def test_a_chain_is_of_first_order_to_the_end(chain, run_analyzer):
+    found = run_analyzer("markov_fit", chain)
+    assert (found["order"].isel(step=-1) == 1).all()
+    assert found["holds_from"].notnull().all()
+    assert found["holds_until"].isnull().all()
+
+
+def test_shuffled_text_has_no_bigram_no_order_and_no_phases(shuffled, run_analyzer):
+    found = head(run_analyzer("ngram", shuffled))
+    assert not found["taken_up"].sel(reference="bigram").any()
+    assert not found["taken_up"].sel(reference="pseudo_bigram").any()
+    assert found["taken_up"].sel(reference="unigram").all()
+    order = run_analyzer("markov_fit", shuffled)
+    assert (order["order"].isel(step=-1) == 0).all()
+    assert (order["holds_steps"] == 0).all()
+
+
+def test_text_of_second_order_is_more_than_first(second, run_analyzer):
+    found = run_analyzer("markov_fit", second)
+    assert (found["order"].isel(step=-1) == 2).all()
+    lags = found["attention_lag"].isel(layer=0, head=0, attention_step=-1)
+    assert (lags.sel(lag="1") > 2 * found["uniform_lag"].sel(lag="1").isel(attention_step=-1)).all()
+
+
+def test_bands_of_known_frequencies(chain):
+    pi = chain.dataset["pi"].values[0]
+    share = chain["token_classes"]["uniform_band"].values[0, 0]
+    order = np.sort(pi)[::-1]
+    before = np.cumsum(order) - order
+    high = order[before < 0.5].sum()
+    assert share[0] == pytest.approx(high, abs=0.05)
+    assert share.sum() == pytest.approx(1)
+    assert share[3] == 0
+
+
+def test_phases_of_made_attention(chain, run_analyzer, draw_analyzer):
+    made = chain.copy(deep=True)
+    classes = made["token_classes"].to_dataset()
+    t = np.linspace(0, 1, classes.sizes["step"])
+    curve = np.interp(t, [0, 0.1, 0.3, 0.6, 1], [1, 1, 3, 0.5, 0.5])
+    over = xr.ones_like(classes["attention_token"]) * classes["uniform_token"]  # the ratio is 1
+    attention = over.where(over["named"] != over["named"][0], over * classes["step"].copy(data=curve))
+    made["token_classes"] = classes.assign(attention_token=attention)
+    found = head(run_analyzer("phases", made))
+    assert (found["phases"].isel(of=0) == 2).all()
+    assert (found["phases"].isel(of=1) == 0).all()
+    np.testing.assert_allclose(found["peak"].isel(of=0, cycle=0), 90, atol=15)
+    for name in ("phases", "ngram", "markov_fit"):
+        draw_analyzer(name, made)
