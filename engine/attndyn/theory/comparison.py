@@ -108,9 +108,7 @@ def _case(spec: Spec) -> _Case:
     except OutOfReach as error:
         if not isinstance(spec.data, MarkovOptions):
             return _Case(None, str(error))
-        # what depends on the chain alone holds for every model
-        chain = Setting(spec.data.pi, spec.data.P, None, spec.model.d_model, 1.0, None)
-        return _Case(chain, str(error))
+        return _Case(Setting.of_chain(spec), str(error))
 
 
 def obstacle(spec: Spec) -> str:

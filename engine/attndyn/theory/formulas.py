@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,7 @@ class Formula:
         evaluate: the number, of a setting and, with `per_token`, of a token's position.
         per_token: whether it has one value a token.
         of_flow: whether it is about population gradient flow, and not any training of the chain.
+        bounds: what it cannot be below or above in any setting.
     """
 
     name: str
@@ -41,25 +44,31 @@ class Formula:
     evaluate: Callable[..., float]
     per_token: bool = False
     of_flow: bool = True
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
+
+Function = Callable[..., float]
 
 FORMULAS: dict[str, Formula] = {}
 
 
-def evaluate(name: str, setting: Setting, token: int | None = None) -> float:
+def evaluate(
+    name: str, setting: Setting, token: int | None = None, table: Mapping[str, Formula] = FORMULAS
+) -> float:
     """The value of a formula.
 
     Args:
-        name: one of `FORMULAS`.
+        name: one of `table`.
         setting: what it depends on.
         token: position of the token, for a formula with one value a token.
+        table: formulas by name.
 
     Raises:
         OutOfReach: the setting has none, there is no such formula, or the token is missing or misplaced.
     """
-    formula = FORMULAS.get(name)
+    formula = table.get(name)
     if formula is None:
-        raise OutOfReach(f"unknown formula '{name}'; {nearest(name, list(FORMULAS))}")
+        raise OutOfReach(f"unknown formula '{name}'; {nearest(name, list(table))}")
     if formula.per_token != (token is not None):
         wants = "has one value a token: give its position" if formula.per_token else "is not of a token"
         raise OutOfReach(f"formula '{name}' {wants}")
@@ -70,18 +79,23 @@ def evaluate(name: str, setting: Setting, token: int | None = None) -> float:
     return formula.evaluate(setting, token)
 
 
-def _formula(
-    symbol: str, long_name: str, valid: str, units: str = "1", per_token: bool = False, of_flow: bool = True
-) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Registers a function under its own name."""
+def registering(table: dict[str, Formula]) -> Callable[..., Callable[[Function], Function]]:
+    """A decorator that enters a function in a table under its own name; its arguments are `Formula`'s."""
 
-    def register(function: Callable[..., float]) -> Callable[..., float]:
-        name = function.__name__
-        FORMULAS[name] = Formula(name, symbol, units, long_name, valid, function, per_token, of_flow)
-        return function
+    def described(
+        symbol: str, long_name: str, valid: str, units: str = "1", **more: Any
+    ) -> Callable[[Function], Function]:
+        def register(function: Function) -> Function:
+            name = function.__name__
+            table[name] = Formula(name, symbol, units, long_name, valid, function, **more)
+            return function
 
-    return register
+        return register
 
+    return described
+
+
+_formula = registering(FORMULAS)
 
 FLOW = "gradient flow of the population"
 #: with more, following the rank-one flow to its end takes minutes
@@ -157,20 +171,26 @@ def opening_rate(setting: Setting) -> float:
     "any optimizer; small weights",
     "nats",
     of_flow=False,
+    bounds=(0.0, math.inf),
 )
 def loss_origin(setting: Setting) -> float:
     """log d."""
     return float(np.log(setting.d_vocab))
 
 
-@_formula("L_1", "loss on the first plateau", LIMIT, "nats")
+@_formula("L_1", "loss on the first plateau", LIMIT, "nats", bounds=(0.0, math.inf))
 def loss_plateau(setting: Setting) -> float:
     """Without a residual the entropy of π, which is what the model predicts."""
     return first_plateau(setting).loss
 
 
 @_formula(
-    "H(P)", "least possible loss: the entropy rate of the chain", "any model; a bound", "nats", of_flow=False
+    "H(P)",
+    "least possible loss: the entropy rate of the chain",
+    "any model; a bound",
+    "nats",
+    of_flow=False,
+    bounds=(0.0, math.inf),
 )
 def loss_floor(setting: Setting) -> float:
     """Mean entropy of the rows of P."""

@@ -93,6 +93,17 @@ class Setting:
             seed=spec.replicas.base_seed,
         )
 
+    @classmethod
+    def of_chain(cls, spec: Spec) -> Setting:
+        """The chain alone of a spec, for what holds of every model.
+
+        Raises:
+            OutOfReach: the data are no first-order Markov chain.
+        """
+        if not isinstance(spec.data, MarkovOptions):
+            raise OutOfReach(f"data '{spec.data.kind}': the theory needs a first-order Markov chain")
+        return cls(spec.data.pi, spec.data.P, None, spec.model.d_model, 1.0, None)
+
 
 def _beyond(model: OneLayerOptions, loss_positions: str) -> list[str]:
     """What the model has that the theory leaves out; at the last position causal attention sees all."""
