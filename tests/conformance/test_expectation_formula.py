@@ -11,17 +11,24 @@ from conformance.made_runs import SPEC, judged, made, options
 LOSSES = [[4, 3, 1.1], [4, 2, 1.9]]
 
 
+EQUAL = {"relation": "equal"}
+RATE = EQUAL | {"of": "first_rate", "formula": "focus_rate"}
+ROW = {"of": "plateau_row_norm", "token": 1, "relation": "at_most", "formula": "plateau_norm"}
+FLOOR = {"of": "loss_floor"}
+WIDTHS, STICKINESS = {"model.d_model": [2, 3, 5]}, {"data.transition.lam": [0.1, 0.9]}
+
+
 @pytest.mark.parametrize(
     ("given", "verdict", "k", "n"),
     [
-        ({"of": "first_rate", "relation": "equal", "formula": "focus_rate", "rtol": 1e-8}, "holds", 2, 2),
-        ({"of": "first_rate", "relation": "equal", "formula": "focus_rate", "times": 1.01, "rtol": 1e-3}, "does not hold", 0, 2),
-        ({"of": "first_unstable", "relation": "equal", "formula": "d_model", "atol": 0.5, "over": {"model.d_model": [2, 3, 5]}}, "holds", 6, 6),
-        ({"of": "plateau_row_norm", "token": 1, "relation": "at_most", "formula": "plateau_norm"}, "holds", 2, 2),
-        ({"of": "loss_floor", "relation": "at_most", "number": 0.6, "over": {"data.transition.lam": [0.1, 0.9]}}, "in part", 2, 4),
-        ({"of": "loss_floor", "relation": "equal", "formula": "loss_origin", "rtol": 0.1, "wider_rtol": 0.9}, "in part", 0, 2),
+        (RATE | {"rtol": 1e-8}, "holds", 2, 2),
+        (RATE | {"times": 1.01, "rtol": 1e-3}, "does not hold", 0, 2),
+        (EQUAL | {"of": "first_unstable", "formula": "d_model", "atol": 0.5, "over": WIDTHS}, "holds", 6, 6),
+        (ROW, "holds", 2, 2),
+        (FLOOR | {"relation": "at_most", "number": 0.6, "over": STICKINESS}, "in part", 2, 4),
+        (FLOOR | EQUAL | {"formula": "loss_origin", "rtol": 0.1, "wider_rtol": 0.9}, "in part", 0, 2),
     ],
-)  # fmt: skip
+)
 def test_settings_are_trials(given, verdict, k, n):
     found = judged("formula", made(LOSSES, overrides=["replicas.seeds=2"]), **given)
     assert (found.verdict, found.k, found.n) == (verdict, k, n)
@@ -29,7 +36,11 @@ def test_settings_are_trials(given, verdict, k, n):
 
 def test_what_is_out_of_reach_is_left_out_with_the_reason():
     given = {"of": "transverse_exponent", "relation": "equal", "number": 1.0, "atol": 0.02}
-    over = {"data.stationary": [{"kind": "symmetric", "d_vocab": 3, "p": 0.75}, {"kind": "geometric", "d_vocab": 3, "ratio": 0.5}]}  # fmt: skip
+    chains = [
+        {"kind": "symmetric", "d_vocab": 3, "p": 0.75},
+        {"kind": "geometric", "d_vocab": 3, "ratio": 0.5},
+    ]
+    over = {"data.stationary": chains}
     found = judged("formula", made(LOSSES[:1]), **given, over=over)
     assert (found.verdict, found.n, found.trials) == ("holds", 1, 2)
     assert "tokens but the first differ" in found.detail
@@ -69,16 +80,10 @@ def test_wrong_options(given, says):
 
 
 def test_a_setting_that_is_no_spec_is_found_in_the_rehearsal():
-    given = {
-        "kind": "formula",
-        "id": "x",
-        "claim": "x",
-        "source": "x",
-        "of": "focus_rate",
-        "relation": "at_most",
-    }
-    spec = parse_spec(
-        SPEC, overrides=[f"expect=[{ {**given, 'number': 1.0, 'over': {'model.d_model': [-1]}} }]"]
+    wrong = (
+        "{kind: formula, id: x, claim: x, source: x, of: focus_rate, relation: at_most, number: 1.0, OVER}"
     )
+    spec = parse_spec(SPEC, overrides=[f"expect=[{wrong.replace('OVER', 'over: {model.d_model: [-1]}')}]"])
     [flaw] = rehearse(spec)
-    assert flaw.path == ("expect", 0, "over") and "model.d_model" in flaw.message
+    assert flaw.path == ("expect", 0, "over")
+    assert "model.d_model" in flaw.message
