@@ -11,7 +11,9 @@ from attndyn import registry
 from attndyn.cli import main
 from attndyn.conformance.faults import Failure, Fault, Report, Result
 from attndyn.conformance.plugins import SUITES, check_plugin, find
+from attndyn.conformance.rehearsal import rehearse
 from attndyn.errors import PluginError
+from attndyn.spec import parse_spec
 
 PLUGIN = '''
 from typing import Literal
@@ -157,3 +159,58 @@ def test_the_fixture_for_plugin_authors(plugin):
     assert done.returncode == 1
     assert "wrong sign: advance" in done.stdout
     assert "Traceback" not in done.stdout
+
+
+def test_validate_finds_misspelt_names(monkeypatch, capsys, tmp_path):
+    file = tmp_path / "a.yaml"
+    file.write_text(CLAIM.replace("variable: loss", "variable: losss"), "utf-8")
+    monkeypatch.setattr(sys, "argv", ["attndyn", "validate", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "expect[0].of.variable: no such variable; did you mean 'loss'?" in capsys.readouterr().err
+
+
+def test_an_analyzer_that_needs_more_than_two_steps_is_not_blamed_before_the_run(tmp_path):
+    plugin = tmp_path / "late.py"
+    plugin.write_text(LATE, "utf-8")
+    with registry.isolated():
+        text = CLAIM.replace("probe: loss, variable: loss, at: last", "analyzer: late, variable: loss")
+        spec = parse_spec(text, plugins=[plugin], check=rehearse, overrides=["analyzers=[late]"])
+    assert spec.expect[0].id == "low"
+
+
+CLAIM = """
+name: claim
+data: {kind: markov, stationary: {kind: geometric, d_vocab: 3, ratio: 0.4}, n_ctx: 8, batch: 5,
+  transition: {kind: sticky, lam: 0.5}}
+model: {architecture: pure_attention, d_model: 4}
+optimizer: {kind: adam, lr: 1e-2}
+training: {steps: 4}
+expect:
+  - {kind: value, id: low, claim: it is low, source: ours, relation: at_most, number: 1,
+     of: {probe: loss, variable: loss, at: last}}
+"""
+LATE = """
+from typing import Literal
+
+from attndyn.registry import analyzer
+from attndyn.analysis.analyzer import Analyzer
+from attndyn.spec.base import AnalyzerOptions
+
+
+class LateOptions(AnalyzerOptions):
+    kind: Literal["late"] = "late"
+
+
+@analyzer("late")
+class Late(Analyzer):
+    Options = LateOptions
+    requires = ("loss",)
+    title = "late"
+
+    def analyze(self, trajectory):
+        raise ValueError("too short")
+
+    def draw(self, result, trajectory, figure): ...
+"""

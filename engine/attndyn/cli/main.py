@@ -53,6 +53,9 @@ def main() -> None:
     except AttndynError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except MemoryError as error:
         print(f"not enough memory: {error}", file=sys.stderr)
         sys.exit(USAGE)
@@ -98,10 +101,11 @@ def run(
     """
     from attndyn import runs
     from attndyn.cli.progress import Progress, announce
+    from attndyn.conformance.rehearsal import rehearse
     from attndyn.spec import load_spec
 
     if spec is not None:
-        loaded = load_spec(spec, overrides or (), plugins or ())
+        loaded = load_spec(spec, overrides or (), plugins or (), check=rehearse)
     elif resume is None:
         _usage("give a SPEC to run, or --resume RUN")
     elif overrides:
@@ -130,14 +134,16 @@ def validate(
 ) -> None:
     """Check specs without running them; every problem is listed with its place.
 
-    The plugins that a spec names by file or folder are run for it: they say which options there are.
+    The plugins that a spec names by file or folder are run for it: they say which options there are. So are
+    two steps of a spec with expectations, which show the variables and labels that these may name.
     """
+    from attndyn.conformance.rehearsal import rehearse
     from attndyn.spec import load_spec
 
     failed = False
     for path in specs:
         try:
-            load_spec(path, overrides or (), plugins or ())
+            load_spec(path, overrides or (), plugins or (), check=rehearse)
         except AttndynError as error:
             failed = True
             print(error, file=sys.stderr)

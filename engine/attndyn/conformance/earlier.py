@@ -25,7 +25,7 @@ def earlier_runs(spec: Spec, out: Path, backend: str = "auto") -> list[tuple[Pat
     """
     wanted = {
         "simulation_sha256": spec.simulation_sha256,
-        "code_sha256": code_sha256(),
+        "code_sha256": code_sha256(spec.plugin_classes()),
         "plugins": json.dumps(registry.digests(spec.plugins)),
     }
     if backend != "auto":

@@ -7,12 +7,13 @@ the same variables and labels as the long one, so that a misspelt one is found b
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from attndyn import registry, runs
 from attndyn.conformance.measured import Measured, SelectionError
-from attndyn.errors import SpecError
+from attndyn.errors import AttndynError, SpecError
 from attndyn.spec import Spec, parse_spec
 from attndyn.spec.base import Flaw
 from attndyn.spec.selection import Reference, references, selections
@@ -72,13 +73,27 @@ def rehearse(spec: Spec) -> Iterator[Flaw]:
 def _flaws(spec: Spec, measured: Measured) -> Iterator[Flaw]:
     for index, options in enumerate(spec.expect):
         for path, selection in selections(options):
-            try:
-                measured.check(selection)
-            except SelectionError as error:
-                yield Flaw(("expect", index, *path, *error.path), str(error))
+            for flaw in _tried(partial(measured.check, selection)):
+                yield flaw._replace(path=("expect", index, *path, *flaw.path))
         for path, reference in references(options):
             for message in _flaws_with(spec, reference):
                 yield Flaw(("expect", index, *path, "set"), message)
         expectation: Any = registry.get("expectation", options.kind)(options)
-        for flaw in expectation.flaws(measured):
+        for flaw in _tried(partial(_all, expectation, measured)):
             yield flaw._replace(path=("expect", index, *flaw.path))
+
+
+def _all(expectation: Any, measured: Measured) -> list[Flaw]:
+    return list(expectation.flaws(measured))
+
+
+def _tried(check: Callable[[], Iterable[Flaw] | None]) -> Iterator[Flaw]:
+    """What a check finds; nothing where an analyzer cannot make anything of so short a run."""
+    try:
+        yield from check() or ()
+    except SelectionError as error:
+        yield Flaw(error.path, str(error))
+    except AttndynError as error:
+        yield Flaw((), " ".join(str(error).split()))
+    except Exception:  # an analyzer may raise anything; what it says of the whole run is seen then
+        return

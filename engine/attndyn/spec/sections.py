@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, SerializeAsAny
 
+from attndyn import registry
 from attndyn.spec import checks
 from attndyn.spec.base import (
     NAME,
@@ -153,6 +154,12 @@ class Spec(Header):
         """
         kept = self.model_dump(mode="json", exclude=set(NOT_SIMULATED))
         return hashlib.sha256(to_yaml(kept).encode()).hexdigest()
+
+    def plugin_classes(self) -> list[type]:
+        """The classes of the plugins that make the trajectory: data, architecture, optimizer and probes."""
+        named = [("data", self.data.kind), ("architecture", self.model.architecture)]
+        named += [("optimizer", self.optimizer.kind), *(("probe", name) for name in self.probes)]
+        return [registry.get(kind, name) for kind, name in named]
 
     def replicas_expanded(self) -> Replicas:
         """The replicas of this spec, combination by combination, seeds innermost."""

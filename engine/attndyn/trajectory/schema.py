@@ -45,7 +45,7 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
             "spec_yaml": spec.to_yaml(),
             "spec_sha256": spec.sha256,
             "simulation_sha256": spec.simulation_sha256,
-            "code_sha256": code_sha256(),
+            "code_sha256": code_sha256(spec.plugin_classes()),
             "plugins": json.dumps(registry.digests(spec.plugins)),
             "texts": json.dumps(dict(data.sha256)),
             "backend": simulation.backend.name,
