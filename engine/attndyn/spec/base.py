@@ -98,6 +98,13 @@ class DataOptions(Section):
         """Labels of the tokens; None if only the data themselves can tell."""
         return None
 
+    def absent(self) -> str | None:
+        """What the data are made from and this machine does not have, in a line; None if nothing is missing.
+
+        Suites leave such a spec out; a run of it is refused with the reason.
+        """
+        return None
+
 
 class Normal(Section):
     """Independent normals of standard deviation `std`, or `d_model ** width_power`; ε = 1/m² by default."""

@@ -186,6 +186,14 @@ def test_hub_not_cached_and_off_line_is_one_line(cache):
     assert len(error.message) < 400
 
 
+def test_what_this_machine_lacks_is_known_without_reading(plain, tmp_path, cache):
+    assert path_source(plain).absent() is None
+    assert path_source(plain, tmp_path / "b.txt").absent() == f"{tmp_path / 'b.txt'}: no such file"
+    assert hub_source().absent() is None
+    assert "is not in the cache" in hub_source(file="data/other.txt").absent()
+    assert TextSource(kind="text", text=TEXT).absent() is None
+
+
 def test_hub_needs_a_pinned_revision():
     with pytest.raises(ValidationError):
         hub_source(revision="main")
@@ -202,3 +210,4 @@ def test_a_missing_package_is_one_line(package, tmp_path, monkeypatch):
         "pyarrow": path_source(tmp_path / "a.parquet"),
     }[package]
     assert "pip install 'attndyn[corpora]'" in refused(source).message
+    assert package != "huggingface_hub" or "needs the package" in source.absent()

@@ -34,3 +34,7 @@ class CorpusOptions(DataOptions):
     held_out: float = Field(
         default=0.0, ge=0, lt=1, description="share of the text, at its end, that is never trained on"
     )
+
+    def absent(self) -> str | None:
+        """See `DataOptions.absent`."""
+        return self.source.absent()

@@ -55,6 +55,11 @@ class PathSource(FileOptions):
                 raise UnusableOption(place, f"{file}: no such file")
         return [Located(file, Path(file)) for file in self.files]
 
+    def absent(self) -> str | None:
+        """See `DataOptions.absent`: a file that there is not."""
+        missing = [file for file in self.files if not Path(file).exists()]
+        return f"{missing[0]}: no such file" if missing else None
+
 
 class HubSource(FileOptions):
     """A file of a data set on the Hugging Face hub, at a pinned revision; kept in the hub's usual cache."""
@@ -63,6 +68,11 @@ class HubSource(FileOptions):
     repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$", description="of the data set, owner/name")
     revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="commit of the data set, 40 digits")
     file: str = Field(min_length=1, description="path of the file in the data set")
+
+    @property
+    def _name(self) -> str:
+        """What the file is called in the record of a run."""
+        return f"{self.repo}@{self.revision}/{self.file}"
 
     def located(self) -> list[Located]:
         """The file in the cache, where it is put if it is not there.
@@ -75,7 +85,7 @@ class HubSource(FileOptions):
         except ImportError:
             message = "needs the package huggingface-hub: pip install 'attndyn[corpora]'"
             raise UnusableOption(("kind",), message) from None
-        name = f"{self.repo}@{self.revision}/{self.file}"
+        name = self._name
         try:
             path = try_to_load_from_cache(self.repo, self.file, revision=self.revision, repo_type="dataset")
             if not isinstance(path, str):
@@ -85,6 +95,15 @@ class HubSource(FileOptions):
             message = f"{name}: is not in the cache and cannot be fetched ({said})"
             raise UnusableOption(("file",), message) from None
         return [Located(name, Path(path))]
+
+    def absent(self) -> str | None:
+        """See `DataOptions.absent`: what is not in the cache, though a run might fetch it."""
+        try:
+            from huggingface_hub import try_to_load_from_cache
+        except ImportError:
+            return f"{self._name}: needs the package huggingface-hub"
+        path = try_to_load_from_cache(self.repo, self.file, revision=self.revision, repo_type="dataset")
+        return None if isinstance(path, str) else f"{self._name}: is not in the cache"
 
 
 class TextSource(Section):
@@ -96,6 +115,10 @@ class TextSource(Section):
         description="the text",
         examples=["the cat saw the dog , the dog saw a cat and the cat ran .\n" * 8],
     )
+
+    def absent(self) -> str | None:
+        """See `DataOptions.absent`: nothing, it is all here."""
+        return None
 
 
 Source = Annotated[PathSource | HubSource | TextSource, Field(discriminator="kind")]
