@@ -60,7 +60,8 @@ def conform(
 
     Of specs: runs what is missing (finished runs of the same simulation by the same code are used again),
     prints a verdict for each claim and writes conformance.json, junit.xml and claims.md to DIR/conformance.
-    A suite that was interrupted goes on where it stopped.
+    A suite that was interrupted goes on where it stopped. A spec whose data are not on this machine is left
+    out, with a line that says so; nothing is fetched.
 
     Exit codes: 0 all as recorded in the specs; 1 a verdict differs from the one on record, or a check
     fails; 2 a spec is wrong or one of its checks cannot be made; 130 interrupted.

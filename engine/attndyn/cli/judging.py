@@ -14,12 +14,12 @@ from attndyn.cli.verdicts import show_findings, show_report
 from attndyn.conformance import record
 from attndyn.conformance.faults import blame
 from attndyn.conformance.ledger import ledger, summary
-from attndyn.conformance.plan import Plan, read_plan
+from attndyn.conformance.plan import Plan, Waiting, read_plan
 from attndyn.conformance.spec_core import check_spec
 from attndyn.conformance.suite import Judged, Suite, SuiteInterrupted
 from attndyn.errors import AttndynError, RunError
 from attndyn.files import whole
-from attndyn.spec import load_spec
+from attndyn.spec import Spec, load_spec
 
 FELL_SHORT, USAGE, INTERRUPTED = 1, 2, 130
 RESULTS = "conformance"
@@ -52,6 +52,7 @@ class Runner:
         self.judged: list[Judged] = []
         self.refused: dict[Path, str] = {}
         self.passed_over = 0
+        self.waiting: list[Waiting] = []  # claims of specs whose data are not on this machine
         self.code = 0
 
     def run(self, specs: Mapping[Path, Path], command: str, claims: Path | None) -> int:
@@ -76,10 +77,11 @@ class Runner:
         if claims is not None and self.code not in (0, FELL_SHORT):
             print(f"{claims}: not written, since not all claims have a verdict", file=sys.stderr)
             files = files[:1]
-        if not self.judged and not self.refused:
+        if not (self.judged or self.refused or self.waiting):
             self._say_why_nothing()
         elif self.suite != "core":
-            self._write(files, plan, folder, command)
+            waiting = [*plan.waiting, *self.waiting]
+            self._write(files, plan.model_copy(update={"waiting": waiting}), folder, command)
         return self.code
 
     def _one(self, path: Path) -> None:
@@ -103,6 +105,10 @@ class Runner:
         if self.quick and not spec.quick:
             self.passed_over += 1
             return
+        absent = spec.data.absent()
+        if absent is not None:
+            self._leave_out(spec, path, absent)
+            return
         if self.suite != "science":
             with announce(f"checking {spec.name}"):
                 report = check_spec(spec)
@@ -121,6 +127,15 @@ class Runner:
         verdicts = [finding.verdict for finding in judged.findings]
         differ = not all(finding.as_recorded for finding in judged.findings)
         self.code = max(self.code, USAGE if None in verdicts else FELL_SHORT if differ else 0)
+
+    def _leave_out(self, spec: Spec, path: Path, absent: str) -> None:
+        """Say that a spec is not run, for want of its data; its claims are listed as such."""
+        print(f"{path}: not run: {absent}", file=sys.stderr)
+        wanted = f"the data of {spec.name}"
+        self.waiting += [
+            Waiting(id=claim.id, claim=claim.claim, source=claim.source, waits_for=wanted)
+            for claim in spec.expect
+        ]
 
     def _write(self, claims: Sequence[Path], plan: Plan, folder: Path, command: str) -> None:
         """Write the results, the first of `claims` with them, and say in a line what they are."""
@@ -155,6 +170,7 @@ class Runner:
                     said = f"{found.verdict or 'no verdict'}; on record is: {found.recorded}"
                     print(f"{each.path}: {found.id}: {said}")
         left = f"; {len(self.refused)} specs could not be judged" if self.refused else ""
+        left += f"; {len(self.waiting)} claims wait for their data" if self.waiting else ""
         left += f"; {self.passed_over} without claims or not quick" if self.passed_over else ""
         findings = [found for each in self.judged for found in each.findings]
         print(f"{len(self.judged)} specs with {summary(findings)}{left}: {results}")
