@@ -9,9 +9,11 @@ from attndyn.layers.architecture import Architecture
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import State
 from attndyn.simulation.probe_batch import probe_batch
+from attndyn.simulation.probes.attention import AttentionOptions, AttentionProbe
 from attndyn.simulation.probes.predictions import PredictionsOptions, PredictionsProbe
 from attndyn.simulation.probes.token_classes import TokenClassesOptions, TokenClassesProbe
 from attndyn.simulation.token_bands import BANDS, bands, named
+from attndyn.simulation.token_map import token_map, token_rows
 from attndyn.spec import parse_spec
 
 SPEC = """
@@ -211,6 +213,18 @@ def test_an_architecture_without_logits_says_so(simulation):
         Architecture.logits(simulation.architecture, {}, None)
 
 
+def test_rows_of_a_large_vocabulary_are_those_of_the_map(monkeypatch, simulation):
+    shown = np.array([0, 2])
+    whole = token_map(simulation)(simulation.parameters)
+    rows = token_rows(simulation, shown)(simulation.parameters)
+    np.testing.assert_allclose(rows[..., :2, :], whole[..., shown, :], rtol=1e-12)
+    np.testing.assert_allclose(rows.sum(axis=-1), 1, rtol=1e-12)
+    keys = probe_batch(simulation).keys
+    count = np.stack([np.bincount(k.ravel(), minlength=5) for k in keys])[:, None, None, [1, 3, 4], None]
+    rest = (whole[..., [1, 3, 4], :] * count).sum(axis=3) / count.sum(axis=3)
+    np.testing.assert_allclose(rows[..., 2, :], rest, rtol=1e-12)
+
+
 # -- large vocabularies -----------------------------------------------------------------------------------
 
 
@@ -232,6 +246,7 @@ def test_nothing_is_as_large_as_a_table_of_pairs(tmp_path):
     for cls, options in (
         (PredictionsProbe, PredictionsOptions(every=1)),
         (TokenClassesProbe, TokenClassesOptions(every=1)),
+        (AttentionProbe, AttentionOptions(every=1, most=4)),
     ):
         probe = cls(options, simulation)
         held = [v for v in vars(probe).values() if hasattr(v, "size")]

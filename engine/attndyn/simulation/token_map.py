@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+import numpy as np
 
 from attndyn.backend import Array, Backend
-from attndyn.data.contexts import Contexts, population
+from attndyn.data.contexts import population
+from attndyn.simulation.probe_batch import probe_batch
 from attndyn.simulation.simulation import Simulation
-
-#: contexts of a probe batch, and the step whose number they have: none that is ever trained on
-PROBE_CONTEXTS, PROBE_STEP = 64, 2**62
 
 TokenMap = Callable[[Mapping[str, Array]], Array]
 
@@ -27,15 +26,42 @@ def token_map(simulation: Simulation) -> TokenMap:
     if "population" in architecture.representations(positions):
         limit = population(data.pi, data.transition).on(backend)
         return lambda parameters: architecture.attention(parameters, limit)[:, :, 0]
-    batch = _first(data.batch(PROBE_STEP, "positions"), PROBE_CONTEXTS).on(backend)
+    batch = probe_batch(simulation).on(backend)
     occurs = _one_hot(backend, batch.keys, len(data.tokens))
     return lambda parameters: _mean_over_places(backend, architecture.attention(parameters, batch), occurs)
 
 
-def _first(contexts: Contexts, n: int) -> Contexts:
-    """The first `n` contexts of a batch of positions."""
+def token_rows(simulation: Simulation, shown: np.ndarray) -> TokenMap:
+    """The same for a vocabulary too large for a map: the rows of the shown tokens, and one of all others.
+
+    Args:
+        simulation: what is run; its contexts are positions.
+        shown: indices of these tokens (n,); there are others.
+
+    Returns:
+        A function from parameters to `(R, layer, head, n + 1, key token)`, rows summing to 1: each the mean
+        over the places of a token in the fixed batch, the last one over those of all tokens not shown. Its
+        memory is that of the batch's attention, and replicas × layers × heads × n × d_vocab.
+    """
+    architecture, backend, d_vocab = simulation.architecture, simulation.backend, len(simulation.data.tokens)
+    contexts = probe_batch(simulation)
     assert contexts.keys is not None
-    return replace(contexts, keys=contexts.keys[..., :n])
+    keys = contexts.keys.swapaxes(1, 2).astype(np.intp)  # (R, B, K)
+    of_class = np.concatenate([keys[:, :, None] == shown[:, None], ~np.isin(keys, shown)[:, :, None]], axis=2)
+    count = of_class.sum(axis=(1, 3)).astype(backend.dtype)[:, None, None, :, None]
+    places = backend.asarray(of_class.astype(backend.dtype)[:, None, :, None])  # (R, 1, B, 1, class, place)
+    index, n_places = backend.asarray(keys.reshape(len(keys), -1)), backend.asarray(count)
+    batch = contexts.on(backend)
+
+    def rows(parameters: Mapping[str, Array]) -> Array:
+        given = places @ architecture.attention(parameters, batch)  # (R, layer, B, head, class, key place)
+        by_class = given.transpose(0, 1, 3, 4, 2, 5)
+        heads = by_class.shape[1:4]
+        flat = by_class.reshape(len(given), -1, index.shape[1])
+        summed = backend.add_columns(flat, index, d_vocab).reshape(len(given), *heads, d_vocab)
+        return summed / backend.xp.where(n_places > 0, n_places, backend.xp.nan)
+
+    return rows
 
 
 def _one_hot(backend: Backend, keys: Array, d_vocab: int) -> Array:

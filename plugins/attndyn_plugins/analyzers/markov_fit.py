@@ -86,20 +86,24 @@ class MarkovFit(Analyzer):
         return xr.Dataset(found)
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """What the last token explains above; attention by distance below, mean over the heads."""
+        """What the last token explains above; below, attention by distance over uniform attention's."""
         fit, attention = figure.subplots(2, 1)
         x = style.step_axis(fit, result["token_share"])
-        style.line_with_band(fit, x, result["token_share"], style.color(0), "share of the last token")
+        told = result["token_share"].where(result["spread"] >= self.options.least)
+        style.line_with_band(fit, x, told, style.color(6), "share of the last token")
         for level in (self.options.level, self.options.low):
             fit.axhline(level, **style.REFERENCE)
+        fit.set_xlim(x[0], max(x[-1], x[0] + 1))
         fit.set_ylim(-0.02, 1.05)
         style.label_axes(fit, y="share of the spread")
-        lags = result["attention_lag"].mean(["layer", "head"])
+        uniform = result["uniform_lag"]
+        ratio = (result["attention_lag"] / uniform.where(uniform > 0)).mean(["layer", "head"], skipna=False)
         x = style.step_axis(attention, group(trajectory, "token_classes"))
-        for number, lag in enumerate(lags["lag"].values.tolist()):
-            label = PLACES.get(lag, f"{lag} before" if lag.isdigit() else lag)
-            color = style.color(number)
-            style.line_with_band(attention, x, lags.sel(lag=lag).transpose("replica", ...), color, label)
-        attention.set_ylim(bottom=0)
-        style.label_axes(attention, y="attention")
+        for number, lag in enumerate(ratio["lag"].values.tolist()):
+            curves = ratio.sel(lag=lag).transpose("replica", ...)
+            if bool(curves.notnull().any()):  # nothing is later in a causal model
+                label = PLACES.get(lag, f"{lag} before" if lag.isdigit() else lag)
+                style.line_with_band(attention, x, curves, style.color(number), label)
+        attention.axhline(1.0, **style.REFERENCE)
+        style.label_axes(attention, y="attention / uniform")
         style.legend(figure)

@@ -98,11 +98,12 @@ class Phases(Analyzer):
 
 def _ratio(classes: xr.Dataset) -> xr.DataArray:
     """Attention over its uniform share, of named tokens and of bands other than that of `<unk>`."""
-    tokens = _over(classes, "token", "named")
-    bands = _over(classes, "band", "band")
-    bands = bands.isel(of=slice(0, 3))
-    bands = bands.assign_coords(of=[f"[{name}]" for name in bands["of"].values.tolist()])
-    return xr.concat([tokens, bands], "of", coords="minimal", compat="override")
+    tokens, bands = _over(classes, "token", "named"), _over(classes, "band", "band").isel(of=slice(0, 3))
+    labels = [*tokens["of"].values.tolist(), *(f"[{name}]" for name in bands["of"].values.tolist())]
+    both = xr.concat(
+        [tokens.drop_vars("of"), bands.drop_vars("of")], "of", coords="minimal", compat="override"
+    )
+    return both.assign_coords(of=labels)
 
 
 def _over(classes: xr.Dataset, name: str, dim: str) -> xr.DataArray:

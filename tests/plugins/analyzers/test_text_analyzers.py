@@ -121,6 +121,7 @@ def test_phases_of_made_attention(chain, run_analyzer, draw_analyzer):
     attention = over.where(over["named"] != over["named"][0], over * classes["step"].copy(data=curve))
     made["token_classes"] = classes.assign(attention_token=attention)
     found = head(run_analyzer("phases", made))
+    assert found["of"].values.tolist()[3:] == ["[high]", "[medium]", "[low]"]
     assert (found["phases"].isel(of=0) == 2).all()
     assert (found["phases"].isel(of=1) == 0).all()
     np.testing.assert_allclose(found["peak"].isel(of=0, cycle=0), 90, atol=15)

@@ -9,7 +9,7 @@ from attndyn import registry
 from attndyn.backend import Array
 from attndyn.simulation.probe import Declaration, Probe, State, Variable
 from attndyn.simulation.simulation import Simulation
-from attndyn.simulation.token_map import token_map
+from attndyn.simulation.token_map import token_map, token_rows
 from attndyn.spec.base import ProbeOptions
 
 REST = "<rest>"
@@ -27,6 +27,8 @@ class AttentionProbe(Probe):
     """`attention(replica, step, layer, head, query, key)`, and `entropy` of its full rows in nats.
 
     The row `<rest>` is the mean over its tokens weighted by π, the column `<rest>` their sum: rows sum to 1.
+    Where the vocabulary is too large for a map of all tokens, the row is the mean over their places in the
+    fixed batch, and its entropy that of the mean row: memory as `token_map.token_rows` has it.
     """
 
     Options = AttentionOptions
@@ -34,9 +36,11 @@ class AttentionProbe(Probe):
     def __init__(self, options: AttentionOptions, simulation: Simulation):
         super().__init__(options, simulation)
         backend, data = simulation.backend, simulation.data
-        self._map = token_map(simulation)
         self._shown = _shown(options, data.tokens, data.pi.mean(axis=0))
         self._rest = np.setdiff1d(np.arange(len(data.tokens)), self._shown)
+        # whoever made the data did not make a table of pairs of tokens either
+        self._by_rows = data.transition is None and len(self._rest) > 0
+        self._map = token_rows(simulation, self._shown) if self._by_rows else token_map(simulation)
         self._shown_on_device, self._rest_on_device = (
             backend.asarray(index) for index in (self._shown, self._rest)
         )
@@ -72,6 +76,8 @@ class AttentionProbe(Probe):
         xp = self.simulation.backend.xp
         a = self._map(state.parameters)
         entropy = -xp.sum(a * xp.log(xp.where(a > 0, a, 1)), axis=-1)
+        if self._by_rows:
+            return {"attention": self._condense(a, 4), "entropy": entropy}
         return {
             "attention": self._condense(self._condense(a, 3, mean=True), 4),
             "entropy": self._condense(entropy, 3, mean=True),
