@@ -119,7 +119,8 @@ class Proxy(Analyzer):
             color, name = style.color(number), stage.replace("_", " ")
             stages.plot(result["rank"], median, "o", color=color, label=name, markersize=4)
             stages.plot(result["rank"], result["proxy_step"].sel(stage=stage), "x", color=color)
-        style.label_axes(stages, x="rank of the token", y="step of the stage (× synthetic)")
+        style.label_axes(stages, x="rank of the token", y="step of the stage (crosses: synthetic)")
+        style.log_y(stages)
         style.legend(figure)
 
 
