@@ -27,6 +27,19 @@ def test_the_bar_shows_loss_and_stage(small, monkeypatch):
             assert out.getvalue() == ""
 
 
+def test_what_is_no_run_is_named_while_it_is_done(small, monkeypatch):
+    """Beside the bar of a run, if there is one; then it is gone. Without a terminal nothing is said."""
+    for terminal in (True, False):
+        out = io.StringIO()
+        console = Console(file=out, force_terminal=terminal, width=120)
+        monkeypatch.setattr("attndyn.cli.progress.Console", lambda stderr, c=console: c)
+        with Progress() as progress:
+            with progress.doing("judging"):
+                Simulation(small(), "numpy").run([progress])
+            assert [task.description for task in progress._bar.tasks] == ["small"]
+        assert ("judging" in out.getvalue()) == terminal
+
+
 def test_the_watch_keeps_a_bounded_history(small, monkeypatch):
     monkeypatch.setattr(monitor, "MOST", 8)
     simulation = Simulation(

@@ -267,6 +267,17 @@ def test_references_in_a_circle(judge, out, tmp_path):
     assert "cannot fail" in itself.findings[1].problem
 
 
+def test_a_hundred_other_runs_are_enough(judge, out):
+    runs = ", ".join(f"{{set: {{optimizer.lr: {1 + i}.0}}, at: {i}}}" for i in range(1000))
+    more = f"""
+  - {{kind: trend, id: b, claim: c, source: s, of: {{probe: loss, variable: loss, at: last}},
+     direction: rising, runs: [{runs}]}}
+"""
+    with pytest.raises(SpecError, match=r"expect\[1\].runs: found a list of \d+; may have at most 100"):
+        judge(tiny() + more)
+    assert directories(out) == []
+
+
 def test_code_that_decides_the_numbers_is_hashed(tmp_path, monkeypatch):
     """Each package has files that count, and a change in any of them counts."""
     for package in provenance.NUMERICAL:

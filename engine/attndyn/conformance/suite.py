@@ -149,7 +149,9 @@ def referred(path: Path, reference: Reference, overrides: Sequence[str], plugins
 
 
 def _check_references(spec: Spec, path: Path, overrides: Sequence[str], plugins: Sequence[Path]) -> None:
-    """Look for what is wrong with the specs that expectations refer to, before anything is run.
+    """Look for what is wrong with other specs that expectations refer to, before anything is run.
+
+    References to the same spec with other values are part of the rehearsal.
 
     Raises:
         SpecError: with the place of each reference, and what is wrong there.
@@ -158,6 +160,7 @@ def _check_references(spec: Spec, path: Path, overrides: Sequence[str], plugins:
         (("expect", index, *place), reference)
         for index, options in enumerate(spec.expect)
         for place, reference in references(options)
+        if reference.spec is not None
     ]
     problems = []
     for place, reference in places:

@@ -43,7 +43,9 @@ class TrendOptions(ComparisonOptions):
     against: str | None = Field(
         default=None, min_length=1, description="name of what varies over the replicas, such as lr"
     )
-    runs: list[Variant] = Field(default=[], description="or other runs, each with its value of what varies")
+    runs: list[Variant] = Field(
+        default=[], max_length=100, description="or other runs, each with its value of what varies"
+    )
     at: float | None = Field(
         default=None, description="with runs: this run's own value; default: it is not one of them"
     )
