@@ -103,6 +103,10 @@ FAULTS = {
     "factor": (gradient("W_0", lambda g: 1.001 * g), (), "gradients", Fault.WRONG_FACTOR, "gradient of W_0"),
     "scores": (gradient("W_K", lambda g: 1.001 * g), (), SCORES, Fault.NOT_CONSERVED, "W_QᵀG_Q"),
     "rows": (gradient("W_1", lambda g: g + 1e-9), (), SOFTMAX, Fault.NOT_CONSERVED, "gradient of W_1"),
+    "laws": (
+        gradient("W_0", lambda g: (1 + 1e-6) * g),
+        *((), "conservation laws", Fault.NOT_CONSERVED, "law states"),
+    ),
     "offset": (
         wrapped("loss_and_gradients", PURE, lambda r, *_: (r[0] + 1e-9, r[1])),
         *((), SOFTMAX, Fault.NOT_CONSERVED, "loss"),

@@ -23,6 +23,7 @@ CHECKS: dict[str, Check] = {
     "probabilities sum to 1": spec_invariants.probabilities,
     "softmax and cross-entropy": spec_invariants.unembedding,
     "only W_Q W_Kᵀ matters": spec_invariants.scores,
+    "conservation laws": spec_invariants.conserved,
     "trajectory as documented": spec_files.layout,
     "spec.yaml and status.json": spec_files.beside,
     "resumed as uninterrupted": spec_files.resumed,

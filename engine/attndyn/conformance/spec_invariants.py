@@ -13,11 +13,14 @@ from attndyn.conformance.trial import Trial, exact, lively, records
 from attndyn.layers.parameters import Parameters
 from attndyn.optim.flow import GradientFlowOptions
 from attndyn.simulation import Simulation
+from attndyn.theory.conservation import laws
 
 #: standard deviation of the initial weights of a flow whose conserved matrices are watched
 LIVELY = 0.3
 #: steps of the integrator's own that a short flow may take
 INNER_STEPS = 100
+#: largest change of a law along the gradient, relative to its largest entry: rounding, of many terms
+LAW_LIMIT = 1e-10
 
 
 def probabilities(trial: Trial) -> Iterator[Failure]:
@@ -154,3 +157,26 @@ def _conserved(trial: Trial, options: GradientFlowOptions) -> Iterator[Failure]:
     if not drift <= limit:
         detail = f"drifts by {drift:.2g}; the integrator's tolerances allow {limit:.2g}"
         yield Failure(Fault.NOT_CONSERVED, "W_QᵀW_Q - W_KᵀW_K", detail)
+
+
+def conserved(trial: Trial) -> Iterator[Failure]:
+    """No conservation law of the architecture changes along the gradient, to first order.
+
+    A law is linear or quadratic in the parameters, so that its difference between θ + hG and θ − hG is its
+    rate of change exactly, for any h; the two are as far from θ as θ is large.
+    """
+    simulation = trial.alone
+    found = laws(simulation.architecture)
+    if not found:
+        return
+    flat = typical(simulation)
+    declared = simulation.parameters.declared
+    _, gradients = evaluate(simulation, flat, batch(simulation, exact(simulation)[0]))
+    along = np.concatenate([np.asarray(gradients[p.name]).reshape(len(flat), -1) for p in declared], axis=1)
+    along *= np.linalg.norm(flat) / max(float(np.linalg.norm(along)), np.finfo(float).tiny)
+    ahead, behind = (Parameters(declared, simulation.backend.asarray(flat + h * along)) for h in (1, -1))
+    for law in found:
+        after, before = (np.asarray(law.evaluate(point)) for point in (ahead, behind))
+        if not near(after, before, LAW_LIMIT):
+            detail = f"changes along the gradient {deviation(after, before)}: gradient flow would not keep it"
+            yield Failure(Fault.NOT_CONSERVED, f"law {law.name}", detail)

@@ -120,10 +120,10 @@ def first_unstable(setting: Setting) -> float:
     return float(_kinds(setting).unstable)
 
 
-@_computed(r"n_-", "number of contracting modes at θ_c¹", AT_FIRST, bounds=POSITIVE)
-def first_contracting(setting: Setting) -> float:
-    """How many of the modes decay."""
-    return float(_kinds(setting).contracting)
+@_computed(r"n_-", "number of contracting modes at θ_c¹ beside the m of attention", AT_FIRST, bounds=POSITIVE)
+def first_contracting_outer(setting: Setting) -> float:
+    """How many of the modes decay, less m."""
+    return float(_kinds(setting).contracting - setting.d_model)
 
 
 @_computed(
