@@ -88,7 +88,9 @@ def test_every_claim_stands_in_the_document_with_its_verdict(document):
             spec = load_spec(path)
         name = path.relative_to(ROOT).as_posix()
         recorded = {options.id: f"**{options.verdict}**" for options in spec.expect}
-        assert {id: row["verdict"] for (file, id), row in document.items() if file == name} == recorded
+        told = {id: row["verdict"] for (file, id), row in document.items() if file == name}
+        # where the document was made there may be no copy of the text; then its claims stand as not yet run
+        assert told == recorded or (not told and spec.data.kind == "corpus")
 
 
 ROW = {"verdict": "**holds**", "so in": "4 of 4 (40–100)", "must be": r"\< 3", "figure": "0.5 nats"}
