@@ -45,6 +45,16 @@ class Event(NamedTuple):
     kind: Kind
 
 
+class Announced(NamedTuple):
+    """The events of a whole curve in order, and the first step at which there could have been one.
+
+    That step is NaN if the curve was too short, or diverged too early, for the window to fill.
+    """
+
+    events: list[Event]
+    first: float
+
+
 class TrendDetector:
     """Announces where a curve begins to fall, begins to rise and levels off; give it record after record.
 
@@ -54,6 +64,9 @@ class TrendDetector:
     Of white noise one window in a thousand passes six of them (Student's t with 6 degrees of freedom).
     A fall or rise is over once its slope is `contrast` times smaller than its steepest, or half of what
     counts; the next begins once the slope counts and is `contrast` times that of the calm before.
+
+    Attributes:
+        first: step of the record that filled the window; nothing can be announced before. NaN until then.
     """
 
     def __init__(self, options: TrendOptions):
@@ -65,6 +78,7 @@ class TrendDetector:
         self._steepest = 0.0  # largest change over the window, in its direction, of this trend
         self._calm = 0.0  # smallest absolute change since the curve was last level
         self._ended = False
+        self.first = float("nan")
 
     def add(self, step: float, value: float) -> Event | None:
         """The event that this record brings, if any; from a value that is not finite on there is none."""
@@ -75,7 +89,9 @@ class TrendDetector:
         kind: Kind | None = None
         if count and step >= self._bin_start * (1 + self.options.bin_share):
             self._means.append((logs / count, values / count))
-            kind = self._judge() if len(self._means) == self.options.window else None
+            if len(self._means) == self.options.window:
+                self.first = self.first if isfinite(self.first) else step
+                kind = self._judge()
             count, logs, values = 0, 0.0, 0.0
         if count == 0:
             self._bin_start = step
@@ -102,11 +118,11 @@ class TrendDetector:
         return "level"
 
 
-def detect_trends(steps: Array, values: Array, options: TrendOptions) -> list[Event]:
-    """The events that a detector announces while a curve (record,) is recorded, in order."""
+def detect_trends(steps: Array, values: Array, options: TrendOptions) -> Announced:
+    """What a detector announces while a curve (record,) is recorded."""
     detector = TrendDetector(options)
-    found = (detector.add(float(step), float(value)) for step, value in zip(steps, values, strict=True))
-    return [event for event in found if event]
+    found = [detector.add(float(step), float(value)) for step, value in zip(steps, values, strict=True)]
+    return Announced([event for event in found if event], detector.first)
 
 
 def _change(means: Array) -> tuple[float, float]:

@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+def diverged(loss: Array, max_loss: float = float("inf")) -> bool:
+    """Whether a loss (record,) in nats was ever not finite, or above `max_loss`, where a run is given up."""
+    return not bool((loss <= max_loss).all() and np.isfinite(loss).all())
+
+
 def stopping_step(steps: Array, loss: Array, patience: float, min_delta: float, memory: float) -> float:
     """Step at which training would be stopped; NaN if it would not be, or if the loss diverges first.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import xarray as xr
+import yaml
 from matplotlib.figure import FigureBase
 from pydantic import Field
 
@@ -14,14 +15,14 @@ from attndyn.analysis.records import describe, group
 from attndyn.analysis.settings import settings
 from attndyn.analysis.stage_table import HEAD
 from attndyn.analysis.stages import StageOptions
-from attndyn.analysis.stopping import stopping_step
+from attndyn.analysis.stopping import diverged, stopping_step
 from attndyn.analysis.timeline import stage_labels
 from attndyn.registry import analyzer
 from attndyn.report import style
 from attndyn.spec.base import AnalyzerOptions
 from attndyn_plugins.analyzers.stages import Stages
 
-GOES_ON = "goes on"
+GOES_ON, DIVERGED = "goes on", "diverged"
 
 
 @analyzer("early_stopping")
@@ -39,6 +40,9 @@ class EarlyStopping(Analyzer):
         memory: float = Field(
             default=50.0, ge=0, description="of the running mean of the loss, in steps; 0: no smoothing"
         )
+        stages: StageOptions = Field(
+            default=StageOptions(), description="how boundaries are read; as those of `stages`, if it has any"
+        )
 
     options: EarlyStopping.Options
     requires = ("loss", "attention", "parameters")
@@ -48,12 +52,13 @@ class EarlyStopping(Analyzer):
         """Where training would stop; docs/stages.md.
 
         `stop_step(patience, replica)`, NaN where training goes on to the end or the loss diverges first;
-        `stop_stage(patience, replica, layer, head)`, the stage by then, or `goes on`; `missed(patience,
-        replica, layer, head, boundary)`, 1 for a boundary of the record after the stop, 0 for one before it,
-        NaN for an absent one; `missed_share(patience, setting, layer, head, boundary)`, their mean over the
-        replicas of each setting; `stopped_share(patience, setting)`, the share of the replicas that stop.
+        `stop_stage(patience, replica, layer, head)`, the stage by then, `goes on` or `diverged`;
+        `missed(patience, replica, layer, head, boundary)`, 1 for a boundary of the record after the stop, 0
+        for one before it, NaN for an absent one; `missed_share(patience, setting, layer, head, boundary)`,
+        their mean over the replicas of each setting; `stopped_share(patience, setting)`, the share that stops
+        of those replicas that do not diverge before, NaN if all do.
         """
-        found = Stages(StageOptions()).analyze(trajectory)
+        found = Stages(self.options.stages).analyze(trajectory)
         true = found["boundary_step"].transpose(*HEAD, "boundary")
         loss = group(trajectory, "loss")["loss"].load().transpose("replica", "step")
         steps = loss["step"].values.astype(float)
@@ -62,6 +67,7 @@ class EarlyStopping(Analyzer):
         waits = xr.IndexVariable("patience", np.asarray(patience, float), {"units": "step"})
         coords = {"patience": waits, **({"replica": loss["replica"]} if "replica" in loss.coords else {})}
         stop = xr.DataArray(stops, dims=("patience", "replica"), coords=coords)
+        lost = stop.isnull() & xr.DataArray(_lost(trajectory, loss), dims="replica")
         missed = (stop < true).where(true.notnull()).transpose("patience", *HEAD, "boundary")
         groups = settings(trajectory)
         labels = xr.IndexVariable("setting", [setting.label for setting in groups])
@@ -73,13 +79,16 @@ class EarlyStopping(Analyzer):
         return xr.Dataset(
             {
                 "stop_step": describe(stop, "step at which training would be stopped", units="step"),
-                "stop_stage": describe(_stages(stop, true, steps), "stage at which it would be stopped"),
+                "stop_stage": describe(
+                    _stages(stop, lost, true, steps), "stage at which it would be stopped"
+                ),
                 "missed": describe(missed, "whether the boundary comes after the stop"),
                 "missed_share": describe(
                     share(missed), "share of the replicas with the boundary that stop before it"
                 ),
                 "stopped_share": describe(
-                    share(stop.notnull().astype(float)), "share of the replicas that stop"
+                    share(stop.notnull().where(~lost)),
+                    "share of the replicas that stop, of those that do not diverge",
                 ),
             }
         )
@@ -115,10 +124,17 @@ class EarlyStopping(Analyzer):
         style.legend(figure)
 
 
-def _stages(stop: xr.DataArray, true: xr.DataArray, steps: np.ndarray) -> xr.DataArray:
+def _lost(trajectory: xr.DataTree, loss: xr.DataArray) -> np.ndarray:
+    """Whether each replica diverged, by the bound of its run, shape (replica,)."""
+    max_loss = float(yaml.safe_load(trajectory.attrs["spec_yaml"])["training"]["max_loss"])
+    return np.array([diverged(one, max_loss) for one in loss.values])
+
+
+def _stages(stop: xr.DataArray, lost: xr.DataArray, true: xr.DataArray, steps: np.ndarray) -> xr.DataArray:
     """The stage of every replica, layer and head at its stop, (patience, replica, layer, head)."""
     names = true["boundary"].values.tolist()
     labels = np.full((stop.sizes["patience"], *true.shape[:3]), GOES_ON, dtype=object)
+    labels[lost.values] = DIVERGED
     for place in np.ndindex(labels.shape):
         at = float(stop.values[place[:2]])
         if np.isfinite(at):

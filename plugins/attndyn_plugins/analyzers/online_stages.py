@@ -13,9 +13,9 @@ from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.attention_curves import HEAD_DIMS, mean_over_queries
-from attndyn.analysis.online import Event, TrendOptions, detect_trends
+from attndyn.analysis.online import Announced, TrendOptions, detect_trends
 from attndyn.analysis.records import describe, group
-from attndyn.analysis.score import Score, score
+from attndyn.analysis.score import Rule, Score, score
 from attndyn.analysis.series import Array, band, until_divergence
 from attndyn.analysis.settings import settings
 from attndyn.analysis.stage_table import HEAD
@@ -27,13 +27,30 @@ from attndyn_plugins.analyzers.stages import Stages
 
 SIGNALS = {"entropy": "attention entropy", "loss": "loss"}
 TARGETS = ("condensation_end", "collapse_end", "focus_onset", "dilution_onset", "dilution_end")
+#: what each boundary should do to each signal (docs/stages.md); nothing where it should leave no mark
+MARKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "entropy": {
+        "focus_onset": ("fall",),
+        "dilution_onset": ("rise",),
+        "dilution_end": ("level", "fall"),
+        "later token": ("fall", "rise"),
+    },
+    "loss": {
+        "condensation_end": ("level",),
+        "focus_onset": ("fall",),
+        "dilution_onset": ("fall",),
+        "dilution_end": ("level",),
+        "later token": ("fall",),
+    },
+}
 MARKERS = {"fall": "v", "rise": "^", "level": "_"}
 SCORES = {
     "precision": "share of the announced changes of trend that meet a boundary",
     "recall": "share of the boundaries that an announced change of trend meets",
-    "chance_precision": "precision expected of events placed at random",
-    "chance_recall": "recall expected of as many events placed at random",
+    "chance_precision": "mean precision of the same events shifted in time",
+    "chance_recall": "mean recall of the same events shifted in time",
 }
+STRICT = {"": "", "strict_": "; events of the right kind and not before the boundary"}
 BANDS = {"median": "median", "p10": "10th percentile", "p90": "90th percentile"}
 
 
@@ -48,6 +65,9 @@ class OnlineStages(Analyzer):
         tolerance: float = Field(
             default=0.2, gt=0, lt=1, description="distance of event and boundary, as a share of its step"
         )
+        stages: StageOptions = Field(
+            default=StageOptions(), description="how boundaries are read; as those of `stages`, if it has any"
+        )
 
     options: OnlineStages.Options
     requires = ("loss", "attention", "parameters")
@@ -58,33 +78,46 @@ class OnlineStages(Analyzer):
 
         `event_step`, `event_kind` `(signal, replica, layer, head, event)`, padded with NaN and empty words;
         `precision`, `recall` and what chance gives, `(signal, replica, layer, head)`; `delay(signal, replica,
-        layer, head, boundary)` in steps, NaN where missed or absent; `true_step` the boundaries themselves.
+        layer, head, boundary)` in steps, NaN where missed or absent; the same with `strict_` before, of
+        events of the right kind (`MARKS`) and not before the boundary; `true_step` the boundaries themselves.
         `*_median`, `*_p10`, `*_p90` `(signal, setting, ...)` are over the replicas of a setting that have a
         value, `found_share(signal, setting, layer, head, boundary)` over those that have the boundary.
         """
-        found = Stages(StageOptions()).analyze(trajectory)["boundary_step"].transpose(*HEAD, "boundary")
+        found = Stages(self.options.stages).analyze(trajectory)["boundary_step"].transpose(*HEAD, "boundary")
         kept = [name for name in found["boundary"].values if name in TARGETS or opens_later_token(name)]
         true = found.sel(boundary=kept)
         curves = self._curves(trajectory, true)
-        events = {place: self._events(*curve) for place, curve in curves.items()}
-        scores = {
-            place: score(
-                np.array([event.step for event in events[place]]),
-                true.values[place[1:]],
-                self.options.tolerance,
-                *_range(*curves[place]),
-            )
-            for place in events
+        events = {
+            place: detect_trends(steps, values, self.options) for place, (steps, values) in curves.items()
         }
         coords = {"signal": list(SIGNALS), **{name: true[name] for name in true.coords}}
-        result = xr.Dataset(
-            {
-                "true_step": describe(true, "step of the boundary, from the whole trajectory", units="step"),
-                **_event_table(events, true, coords),
-                **_score_table(scores, true, coords),
+        tables = {
+            "true_step": describe(true, "step of the boundary, from the whole trajectory", units="step")
+        }
+        tables |= _event_table(events, true, coords)
+        for strict in STRICT:
+            scores = {
+                place: score(
+                    np.array([event.step for event in announced.events]),
+                    true.values[place[1:]],
+                    self._rule(strict, announced, place[0], kept),
+                    announced.first,
+                    _last(*curves[place]),
+                )
+                for place, announced in events.items()
             }
-        )
+            tables |= _score_table(scores, true, coords, strict)
+        result = xr.Dataset(tables)
         return result.assign(_bands(result, trajectory))
+
+    def _rule(self, strict: str, announced: Announced, signal: int, kept: list[str]) -> Rule:
+        """The rule by which the events on one signal are scored."""
+        if not strict:
+            return Rule(self.options.tolerance)
+        marks = MARKS[list(SIGNALS)[signal]]
+        kinds = [marks.get("later token" if opens_later_token(name) else name, ()) for name in kept]
+        allowed = [[event.kind in of for of in kinds] for event in announced.events]
+        return Rule(self.options.tolerance, np.array(allowed, bool).reshape(-1, len(kept)), early=False)
 
     def _curves(self, trajectory: xr.DataTree, true: xr.DataArray) -> dict[tuple[int, ...], Any]:
         """(steps, values) of every (signal, replica, layer, head); the loss is the same for all heads."""
@@ -97,9 +130,6 @@ class OnlineStages(Analyzer):
             curves[0, replica, layer, head] = (steps["e"], mean.values[replica, :, layer, head])
             curves[1, replica, layer, head] = (steps["l"], loss.values[replica])
         return curves
-
-    def _events(self, steps: Array, values: Array) -> list[Event]:
-        return detect_trends(steps, values, self.options)
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
         """Events of every replica on both signals, lines at the median boundaries; precision and recall.
@@ -123,17 +153,17 @@ class OnlineStages(Analyzer):
         style.legend(figure)
 
 
-def _range(steps: Array, values: Array) -> tuple[float, float]:
-    """First and last step of a curve that are known."""
+def _last(steps: Array, values: Array) -> float:
+    """Last step of a curve that is known."""
     seen, _ = until_divergence(steps, values)
-    return (float(seen[0]), float(seen[-1])) if len(seen) else (0.0, 0.0)
+    return float(seen[-1]) if len(seen) else 0.0
 
 
-def _event_table(events: dict[Any, list[Event]], true: xr.DataArray, coords: Any) -> dict[str, xr.DataArray]:
-    most = max(1, *(len(found) for found in events.values()))
+def _event_table(events: dict[Any, Announced], true: xr.DataArray, coords: Any) -> dict[str, xr.DataArray]:
+    most = max(1, *(len(found.events) for found in events.values()))
     shape = (len(SIGNALS), *true.shape[:3], most)
     steps, kinds = np.full(shape, np.nan), np.full(shape, "", dtype="<U5")
-    for place, found in events.items():
+    for place, (found, _) in events.items():
         steps[place][: len(found)] = [event.step for event in found]
         kinds[place][: len(found)] = [event.kind for event in found]
     dims = ("signal", *HEAD, "event")
@@ -146,16 +176,20 @@ def _event_table(events: dict[Any, list[Event]], true: xr.DataArray, coords: Any
     }
 
 
-def _score_table(scores: dict[Any, Score], true: xr.DataArray, coords: Any) -> dict[str, xr.DataArray]:
+def _score_table(
+    scores: dict[Any, Score], true: xr.DataArray, coords: Any, strict: str
+) -> dict[str, xr.DataArray]:
     shape = (len(SIGNALS), *true.shape[:3])
     of_head = {name: value for name, value in coords.items() if name != "boundary"}
     table = {}
     for name, words in SCORES.items():
         values = np.array([getattr(scores[place], name) for place in np.ndindex(shape)]).reshape(shape)
-        table[name] = describe(xr.DataArray(values, dims=("signal", *HEAD), coords=of_head), words)
+        array = xr.DataArray(values, dims=("signal", *HEAD), coords=of_head)
+        table[f"{strict}{name}"] = describe(array, words + STRICT[strict])
     delays = np.array([scores[place].delay for place in np.ndindex(shape)]).reshape(*shape, -1)
     delay = xr.DataArray(delays, dims=("signal", *HEAD, "boundary"), coords=coords)
-    table["delay"] = describe(delay, "step of the event minus that of the boundary it meets", units="step")
+    words = "step of the event minus that of the boundary it meets"
+    table[f"{strict}delay"] = describe(delay, words + STRICT[strict], units="step")
     return table
 
 
@@ -164,7 +198,7 @@ def _bands(result: xr.Dataset, trajectory: xr.DataTree) -> dict[str, xr.DataArra
     found: dict[str, xr.DataArray] = {}
     groups = settings(trajectory)
     labels = xr.IndexVariable("setting", [setting.label for setting in groups])
-    for name in (*SCORES, "delay"):
+    for name in (f"{strict}{name}" for strict in STRICT for name in (*SCORES, "delay")):
         of = [
             result[name].isel(replica=list(setting.replicas)).transpose("replica", ...) for setting in groups
         ]
@@ -175,10 +209,12 @@ def _bands(result: xr.Dataset, trajectory: xr.DataTree) -> dict[str, xr.DataArra
             array = xr.concat(arrays, labels).transpose("signal", "setting", ...)
             what = f"{words} over replicas: {result[name].attrs['long_name']}"
             found[f"{name}_{field}"] = describe(array, what, units=result[name].attrs["units"])
-    met = result["delay"].notnull().where(result["true_step"].notnull())
-    shares = [met.isel(replica=list(setting.replicas)).mean("replica") for setting in groups]
-    share = xr.concat(shares, labels).transpose("signal", "setting", ...)
-    found["found_share"] = describe(share, "share of the setting's replicas with the boundary that meet it")
+    for strict, words in STRICT.items():
+        met = result[f"{strict}delay"].notnull().where(result["true_step"].notnull())
+        shares = [met.isel(replica=list(setting.replicas)).mean("replica") for setting in groups]
+        share = xr.concat(shares, labels).transpose("signal", "setting", ...)
+        what = f"share of the setting's replicas with the boundary that meet it{words}"
+        found[f"{strict}found_share"] = describe(share, what)
     return found
 
 
@@ -199,15 +235,15 @@ def _draw_events(ax: Axes, one: xr.Dataset) -> None:
 
 
 def _draw_scores(ax: Axes, one: xr.Dataset) -> None:
-    """Precision and recall of both signals with every replica as a dot, and ticks at what chance gives."""
+    """Scores of both signals with every replica as a dot, and ticks at what chance gives."""
+    shown = [(strict, name) for strict in STRICT for name in ("precision", "recall")]
     for row, signal in enumerate(SIGNALS):
-        for offset, name in enumerate(("precision", "recall")):
-            values, y = one[name].sel(signal=signal).values, row + 0.2 + 0.4 * offset
-            look: dict[str, Any] = {"linestyle": "none", "color": style.color(offset)}
-            ax.plot(
-                values, np.full(len(values), y), marker="o", markersize=2.5, alpha=0.5, label=name, **look
-            )
-            chance = float(band(one[f"chance_{name}"].sel(signal=signal).values).median)
+        for offset, (strict, name) in enumerate(shown):
+            values, y = one[f"{strict}{name}"].sel(signal=signal).values, row + 0.1 + 0.2 * offset
+            look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 2.5, "alpha": 0.5}
+            label = f"{strict}{name}".replace("_", " ")
+            ax.plot(values, np.full(len(values), y), color=style.color(offset), label=label, **look)
+            chance = float(band(one[f"{strict}chance_{name}"].sel(signal=signal).values).median)
             ax.plot([chance], [y], marker="|", markersize=9, label="chance", linestyle="none", color="0.4")
     ax.set_xlim(-0.05, 1.05)
     ax.set_yticks([0.4, 1.4], ["", ""])

@@ -40,4 +40,40 @@ def test_stops_come_later_with_more_patience(runs, run_analyzer) -> None:
     assert (found["stopped_share"] == 1).all()
     never = run_analyzer("early_stopping", tree, patience=(1000,))
     assert never["stop_step"].isnull().all()
-    assert (never["stop_stage"] == "goes on").all()
+    lost = tree["loss"]["loss"].isnull().any("step")
+    assert 0 < lost.sum() < 5
+    assert (never["stop_stage"].where(~lost, "goes on") == "goes on").all()
+    assert (never["stop_stage"].where(lost, "diverged") == "diverged").all()
+
+
+def test_a_diverged_replica_neither_stops_nor_goes_on(runs, run_analyzer) -> None:
+    tree = runs["a replica that is NaN from some step on"]
+    found = run_analyzer("early_stopping", tree, patience=(4, 1000), min_delta=10.0, memory=0.0)
+    assert (found["stop_step"].sel(patience=4) == 4).all()  # all stop before any diverges
+    assert (found["stopped_share"].sel(patience=4) == 1).all()
+    lost = tree["loss"]["loss"].isnull().any("step").values
+    stage, share = (found[name].sel(patience=1000) for name in ("stop_stage", "stopped_share"))
+    np.testing.assert_array_equal((stage == "diverged").all(("layer", "head")), lost)
+    np.testing.assert_array_equal(share, np.where(lost, np.nan, 0))  # five settings of a replica each
+
+
+@pytest.mark.parametrize("name", ["online_stages", "early_stopping"])
+def test_boundaries_are_read_as_told(runs, run_analyzer, name) -> None:
+    tree = runs["several replicas, layers and heads"]
+    options = {"rank_one_level": 0.6, "hold": 0.1, "direction_level": 0.46}
+    stages = run_analyzer("stages", tree, **options)["boundary_step"]
+    assert not stages.equals(run_analyzer("stages", tree)["boundary_step"])
+    found = run_analyzer(name, tree, stages={"kind": "stages", **options})
+    if name == "online_stages":
+        expected = stages.sel(boundary=found["boundary"]).transpose(*found["true_step"].dims)
+        np.testing.assert_array_equal(found["true_step"], expected)
+    else:
+        present = found["missed"].isel(patience=0).notnull()
+        np.testing.assert_array_equal(present, stages.transpose(*present.dims).notnull())
+
+
+def test_the_strict_score_is_no_better(runs, run_analyzer) -> None:
+    found = run_analyzer("online_stages", runs["several replicas, layers and heads"])
+    for name in ("precision", "recall"):
+        assert not (found[f"strict_{name}"] > found[name]).any()
+    assert not (found["strict_delay"] < 0).any()
