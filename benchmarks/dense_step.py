@@ -32,6 +32,7 @@ DENSE = (
     "data.n_ctx=64",
     "data.batch=64",
     "replicas.seeds=1",
+    "expect=[]",
     "analyzers=[]",
     "probes={}",
     "training.steps=1000000",

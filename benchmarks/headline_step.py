@@ -29,7 +29,7 @@ TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 
 def headline(dtype: str, fixed_batch: bool) -> Simulation:
     """The headline run with one replica and no probes; with a fixed batch it never samples again."""
-    overrides = ("replicas.seeds=1", "analyzers=[]", "probes={}", "training.steps=1000000")
+    overrides = ("replicas.seeds=1", "expect=[]", "analyzers=[]", "probes={}", "training.steps=1000000")
     simulation = Simulation(load_spec(HEADLINE, (*overrides, f"training.dtype={dtype}")), "numpy")
     if fixed_batch:
         fix_batch(simulation)

@@ -12,7 +12,7 @@ import resource, sys
 from attndyn.simulation import Simulation
 from attndyn.spec.load import load_spec
 
-spec = load_spec(sys.argv[1], ["replicas.seeds=8", "analyzers=[]", "probes={}", "training.steps=100000"])
+spec = load_spec(sys.argv[1], ["replicas.seeds=8", "expect=[]", "analyzers=[]", "probes={}", "training.steps=100000"])
 simulation = Simulation(spec, "numpy")
 
 def faults(steps):
