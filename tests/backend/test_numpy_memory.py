@@ -12,7 +12,8 @@ import resource, sys
 from attndyn.simulation import Simulation
 from attndyn.spec.load import load_spec
 
-spec = load_spec(sys.argv[1], ["replicas.seeds=8", "expect=[]", "analyzers=[]", "probes={}", "training.steps=100000"])
+quiet = ["expect=[]", "analyzers=[]", "probes={}"]
+spec = load_spec(sys.argv[1], [*quiet, "replicas.seeds=8", "training.steps=100000"])
 simulation = Simulation(spec, "numpy")
 
 def faults(steps):

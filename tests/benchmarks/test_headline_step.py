@@ -47,7 +47,13 @@ def test_sampling_side_is_the_run_itself():
     timed = benchmark.headline("float64", fixed_batch=False)
     benchmark.advance(timed, 5)
     benchmark.advance(timed, 3)
-    overrides = ("replicas.seeds=1", "training.steps=8", "analyzers=[]", "probes={loss: {every: 1}}")
+    overrides = (
+        "replicas.seeds=1",
+        "training.steps=8",
+        "expect=[]",
+        "analyzers=[]",
+        "probes={loss: {every: 1}}",
+    )
     whole = Simulation(load_spec(HEADLINE, overrides), "numpy")
     whole.run()
     assert timed.step == 8

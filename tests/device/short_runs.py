@@ -11,6 +11,7 @@ MANY_TOKENS = (
     "probes.attention.most=8",
 )
 TRANSFORMER = "architecture: transformer, d_model: 6, layers: 2, heads: 3, init: {std: 0.3}"
+TEXT = " ".join(f"w{i * i % 13}" for i in range(120))
 SCHEDULE = "optimizer.schedule={kind: cosine, warmup: 3, final: 0.1}"
 
 #: overrides of the spec `small` (tests/conftest.py) by name
@@ -45,6 +46,14 @@ CASES = {
         "training.loss_positions=all",
     ),
     "transformer, masked": (f"model={{{TRANSFORMER}, positions: learned, mask_token: 0}}",),
+    "invariants": ("probes.invariants={every: 1}",),
+    "text": (
+        f"data={{kind: corpus, source: {{kind: text, text: {TEXT}}}, n_ctx: 5, batch: 3}}",
+        "data.tokenizer={kind: word, size: 9}",
+        f"model={{{TRANSFORMER}, attention: causal}}",
+        "training.loss_positions=all",
+        "probes={loss: {every: 1}, token_classes: {every: 1}, predictions: {every: 1}}",
+    ),
     "varied": ("replicas.vary={optimizer.lr: [0.01, 0.1]}",),
     "one diverges": ("optimizer={kind: gd, lr: 0.1}", "replicas.vary={optimizer.lr: [0.1, 1.0e+9]}"),
 }
