@@ -52,7 +52,8 @@ def main() -> None:
     for name, overrides in CASES.items():
         for backend in backends:
             # more steps than the fastest machine takes
-            spec = load_spec(HEADLINE, (*overrides, "expect=[]", "analyzers=[]", "probes={}", "training.steps=1000000"))
+            quiet = ("expect=[]", "analyzers=[]", "probes={}")
+            spec = load_spec(HEADLINE, (*overrides, *quiet, "training.steps=1000000"))
             simulation = Simulation(spec, backend)
             with_sampling = rate(simulation)
             fix_batch(simulation)
