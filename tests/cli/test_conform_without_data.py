@@ -70,6 +70,13 @@ def test_is_judged_where_the_text_is(conform, tmp_path):
     assert "2 specs with 2 claims" in out
 
 
+def test_the_spec_is_valid_all_the_same(conform, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["attndyn", "validate", "specs/text.yaml"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code or 0) == 0, capsys.readouterr().err
+
+
 def test_nothing_else_to_judge_is_no_failure(conform, tmp_path):
     (tmp_path / "specs" / "tiny.yaml").unlink()
     code, out, err = conform()
