@@ -56,8 +56,8 @@ def _flaws_with(spec: Spec, reference: Reference) -> Iterator[str]:
 def rehearse(spec: Spec) -> Iterator[Flaw]:
     """What is wrong with the variables, labels and boundaries that a spec's expectations name.
 
-    To be given to `load_spec` as its `check`, which adds the places in the file. Nothing is wrong as far as can
-    be told where the data are not on this machine.
+    To be given to `load_spec` as its `check`, which adds the places in the file. Where the data are not on
+    this machine nothing can be told.
     """
     if not spec.expect or spec.data.absent() is not None:  # what cannot be run cannot be rehearsed
         return
