@@ -23,8 +23,8 @@ probes: {loss: {every: 1}, attention: {every: 1}}
 COMMON = {"id": "x", "claim": "so it is", "source": "test"}
 
 
-def made(loss, lr=None, seeds=None, attention=None, overrides=()):
-    """A run whose loss is given, `(replica, step)`, with a record every ten steps."""
+def made(loss, lr=None, seeds=None, attention=None, overrides=(), asked=None, representation="counts"):
+    """A run whose loss is given, `(replica, step)`, with a record every ten steps, of `asked` steps."""
     loss = np.atleast_2d(np.asarray(loss, float))
     n, steps = loss.shape
     step = ("step", 10 * np.arange(steps))
@@ -33,21 +33,31 @@ def made(loss, lr=None, seeds=None, attention=None, overrides=()):
         "seed": ("replica", np.arange(n) if seeds is None else np.asarray(seeds)),
     }
     if lr is not None:
-        coords["lr"] = ("replica", np.asarray(lr, float))
+        coords["lr"] = ("replica", np.asarray(lr, float), {"long_name": "varied: optimizer.lr"})
     groups = {
         "/": xr.Dataset(coords=coords),
         "/loss": xr.Dataset(
-            {"loss": (("replica", "step"), loss, {"units": "nats", "long_name": "loss"})}, {"step": step}
+            {"loss": (("replica", "step"), loss, {"units": "nats", "long_name": "loss", "valid_min": 0.0})},
+            {"step": step},
         ),
     }
     if attention is not None:
         dims = ("replica", "step", "layer", "head", "query", "key")
         labels = [str(i) for i in range(np.shape(attention)[-1])]
         groups["/attention"] = xr.Dataset(
-            {"attention": (dims, np.asarray(attention, float), {"units": "1", "long_name": "attention"})},
+            {
+                "attention": (
+                    dims,
+                    np.asarray(attention, float),
+                    {"units": "1", "long_name": "attention", "valid_min": 0.0, "valid_max": 1.0},
+                )
+            },
             {"step": step, "query": labels, "key": labels},
         )
-    return Measured(parse_spec(SPEC, overrides=overrides), xr.DataTree.from_dict(groups))
+    steps = f"training.steps={max(1, 10 * (loss.shape[1] - 1)) if asked is None else asked}"
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(representation=representation)
+    return Measured(parse_spec(SPEC, overrides=[steps, *overrides]), tree)
 
 
 def options(kind, **given):

@@ -133,10 +133,10 @@ def test_trend_over_runs_by_seed():
 def test_missing_points_of_a_trend():
     run = ending(1, 2, 4, 1, np.nan, 4)
     found = judged("trend", run, of=LAST, against="lr", exponent=1.0, atol=0.1)
-    assert (found.verdict, found.k, found.n, found.trials) == ("holds", 1, 1, 2)
+    assert (found.verdict, found.k, found.n, found.trials) == ("in part", 1, 2, 2)  # it diverged
     assert "1 of 6 points are not there" in found.detail
     run = ending(*[np.nan] * 6)
-    assert judged("trend", run, of=LAST, against="lr", direction="rising").verdict == "not applicable"
+    assert judged("trend", run, of=LAST, against="lr", direction="rising").verdict == "does not hold"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_one_that_diverges_does_not_agree():
     found = judged("agreement", one, [two], of=LOSS, other=OTHER, rtol=0.1)
     assert (found.verdict, found.figure) == ("does not hold", 1.0)
     both = judged("agreement", made([[1, 2, np.nan]]), [two], of=LOSS, other=OTHER, rtol=0.1)
-    assert both.verdict == "holds"
+    assert both.verdict == "does not hold"  # of what neither lived to see nothing agrees
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,39 @@ def test_invariant():
     assert (found.verdict, found.units) == ("holds", "nats")
     assert found.figure == pytest.approx(1e-3)
     lost = made([[1, 1, np.nan], [2, 2.001, 2]])
-    assert judged("invariant", lost, of=LOSS, at_most=2e-3).n == 1
+    found = judged("invariant", lost, of=LOSS, at_most=2e-3)
+    assert (found.verdict, found.k, found.n, found.detail) == ("in part", 1, 2, "1 diverged")
+
+
+def test_a_run_cut_short_supports_nothing():
+    """All replicas diverged at step 20 of 60: the last records are finite, and say nothing of the end."""
+    run = made([[1, 1, 1.0]], asked=60)
+    assert run.lost.all()
+    for of in (LAST, LOSS | {"step": 40}, LOSS | {"window": [0, "last"], "take": "max"}):
+        found = judged("value", run, of=of, relation="at_most", number=9.0)
+        assert (found.verdict, found.k, found.n) == ("does not hold", 0, 1)
+    assert judged("value", run, of=LOSS | {"step": 10}, relation="at_most", number=9.0).verdict == "holds"
+    assert judged("invariant", run, of=LOSS, at_most=0.5).verdict == "does not hold"
+    assert made([[1, 1, 2e4]]).lost.all()
+
+
+def test_closeness_is_no_vacuity():
+    run = made([[0.995, 1.005, 1.0]])
+    assert judged("value", run, of=LAST, relation="equal", number=1.0, atol=0.01).verdict == "holds"
+    with pytest.raises(VacuousError, match="as wide"):
+        judged("value", made([[0.1, 1.39, 1.0]]), of=LAST, relation="equal", number=1.0, atol=2.0)
+
+
+def test_settings_are_counted_apart():
+    found = judged("value", ending(1, 2, 4, 1, 2, 4), of=LAST, relation="at_most", number=3.0)
+    assert (found.settings, found.detail) == (3, "lr 1: 2 of 2; lr 2: 2 of 2; lr 4: 0 of 2")
+
+
+def test_a_twin_in_the_same_representation():
+    other_spec = {"set": {"representation": "positions"}}
+    twin = made([[1, 2]], overrides=["representation=positions"])
+    with pytest.raises(VacuousError, match="counts in both"):
+        judged("agreement", made([[1, 2]]), [twin], of=LOSS, other=other_spec, rtol=0.1)
 
 
 @pytest.mark.parametrize(

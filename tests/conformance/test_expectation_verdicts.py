@@ -28,6 +28,7 @@ def found(figures, holds, nearly=None):
         ([1, 2, 3], [False, False, False], [True, True, True], "in part", 0, 3),
         ([1, 2, 3], [False, False, False], [True, True, False], "does not hold", 0, 3),
         ([1, NAN, 3], [True, False, True], None, "holds", 2, 2),  # nothing is said of the second
+        ([1, NAN, NAN], [True, False, True], None, "in part", 1, 1),  # less than half
         ([1, NAN, 3], [False, True, False], None, "does not hold", 0, 2),
         ([NAN, NAN], [True, True], None, "not applicable", 0, 0),
     ],

@@ -17,10 +17,21 @@ def group(trajectory: xr.DataTree, name: str) -> xr.Dataset:
     return trajectory[name].to_dataset()
 
 
-def describe(array: xr.DataArray, long_name: str, symbol: str = "", units: str = "1") -> xr.DataArray:
-    """`array` with the attributes that every recorded or derived variable has, and no others."""
+def describe(
+    array: xr.DataArray,
+    long_name: str,
+    symbol: str = "",
+    units: str = "1",
+    valid: tuple[float | None, float | None] = (None, None),
+) -> xr.DataArray:
+    """`array` with the attributes that every recorded or derived variable has, and no others.
+
+    `valid` is what it cannot be below and above in any run, None where there is no such bound.
+    """
     described = array.drop_attrs(deep=False)
     described.attrs = {"long_name": long_name, "units": units} | ({"symbol": symbol} if symbol else {})
+    bounds = dict(zip(("valid_min", "valid_max"), valid, strict=True))
+    described.attrs |= {name: bound for name, bound in bounds.items() if bound is not None}
     return described
 
 

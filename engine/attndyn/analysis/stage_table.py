@@ -71,7 +71,10 @@ class StageTable:
         present = "over the replicas of the setting that have the boundary"
         return {
             "boundary_step": describe(
-                steps.transpose("boundary", ...), "step of a boundary between stages", units="step"
+                steps.transpose("boundary", ...),
+                "step of a boundary between stages",
+                units="step",
+                valid=(0.0, None),
             ),
             "boundary_resolution": describe(
                 resolution.transpose("boundary", ...), "probe interval in which the step lies", units="step"

@@ -72,15 +72,17 @@ class ComparisonOptions(ToleranceOptions):
         bounds: tuple[float, float] = (-np.inf, np.inf),
         moves: bool = True,
     ) -> None:
-        """Refuse a tolerance as wide as all that the quantity does, and a bound that it has anyway.
+        """Refuse a bound that the quantity has anyway, and a tolerance that lets through all that it does.
+
+        What the quantity does is weighed against the size of the target: one that keeps close to it
+        holds, and holding is no reason to be refused. Around 0 there is no size, and only bounds refuse.
 
         Args:
             target: what it is compared with, shape (trial,).
             lowest: the least that the quantity is in the run.
             highest: the most.
             bounds: what it cannot be below or above in any run.
-            moves: whether `lowest` and `highest` are those of a curve. A quantity of which there is but one
-                value a trial could have had others: the tolerance is then held against its size.
+            moves: whether `lowest` and `highest` are those of a curve, not of one value a trial.
 
         Raises:
             VacuousError: the check could not fail, or the quantity is NaN throughout.
@@ -93,18 +95,15 @@ class ComparisonOptions(ToleranceOptions):
         widest = self.wider_tolerance(target)
         widest = self.tolerance(target) if widest is None else np.maximum(widest, self.tolerance(target))
         self._refuse_bounds(target, widest, bounds)
-        room = np.maximum(np.abs(target), max(abs(lowest), abs(highest)))
-        if moves:
-            # the range includes the target: a quantity that never moves, but far from it, can well fail
+        size = np.abs(target)
+        if self.relation == "equal":
+            reach = np.maximum(np.abs(highest - target), np.abs(lowest - target))
+        else:  # the range includes the target: a quantity that never moves, but far from it, can well fail
             reach = np.maximum(highest, target) - np.minimum(lowest, target)
-            if self.relation == "equal":
-                reach = np.maximum(np.abs(highest - target), np.abs(lowest - target))
-            room = np.where(reach > 0, reach, room)
-        if ((widest > 0) & (widest >= room)).any():
-            raise VacuousError(
-                f"cannot fail: the tolerance {widest.max():.3g} is as wide as the range of the quantity, "
-                f"{lowest:.6g} to {highest:.6g}"
-            )
+        travels = moves & (highest - lowest >= size)
+        room = np.where(travels, reach, np.maximum(reach, size))
+        if ((widest > 0) & (size > 0) & (widest >= room)).any():
+            raise VacuousError(_as_wide(widest, lowest, highest))
 
     def _refuse_bounds(self, target: Array, widest: Array, bounds: tuple[float, float]) -> None:
         low, high = bounds
@@ -115,7 +114,7 @@ class ComparisonOptions(ToleranceOptions):
                 f"cannot fail: the quantity is always {'≥' if below else '≤'} {low if below else high:g}"
             )
         if below and above:
-            raise VacuousError(f"cannot fail: the quantity is always from {low:g} to {high:g}")
+            raise VacuousError(_as_wide(widest, low, high))
 
     def spell(self, target: Array) -> str:
         """The criterion in a few symbols."""
@@ -123,3 +122,8 @@ class ComparisonOptions(ToleranceOptions):
         number = f"{np.median(known):.4g}" if known.size else "?"
         tolerance = [f"{self.atol:g}"] * bool(self.atol) + [f"{100 * self.rtol:g} %"] * bool(self.rtol)
         return f"{SIGNS[self.relation]} {number}" + "".join(f" ± {each}" for each in tolerance)
+
+
+def _as_wide(widest: Array, low: float, high: float) -> str:
+    tolerance = f"the tolerance {widest.max():.3g}"
+    return f"cannot fail: {tolerance} is as wide as the range of the quantity, {low:.6g} to {high:.6g}"

@@ -31,6 +31,9 @@ class Judgement:
         criterion: what decides, in a few symbols: `≥ 0.05`.
         units: of the figures.
         nearly: whether it is as claimed within the wider tolerance, shape (trial,); None if there is none.
+        lost: which trials diverged before what the claim speaks of, shape (trial,): they count, and not as
+            holding. None if none did.
+        settings: what varies of each trial beside its seed, in words, shape (trial,); None if nothing does.
         detail: what else was seen, in a line.
     """
 
@@ -40,11 +43,18 @@ class Judgement:
     units: str = "1"
     nearly: NDArray[np.bool_] | None = None
     detail: str = ""
+    lost: NDArray[np.bool_] | None = None
+    settings: NDArray[np.str_] | None = None
+
+    @property
+    def diverged(self) -> NDArray[np.bool_]:
+        """Trials that are lost, shape (trial,)."""
+        return np.zeros(len(self.figures), bool) if self.lost is None else self.lost
 
     @property
     def applies(self) -> NDArray[np.bool_]:
-        """Trials of which the claim says something, shape (trial,)."""
-        return ~np.isnan(self.figures)
+        """Trials that count, shape (trial,): those of which the claim says something, and those lost."""
+        return ~np.isnan(self.figures) | self.diverged
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from attndyn import registry
+from attndyn.analysis.settings import settings
 from attndyn.errors import AttndynError
 from attndyn.registry import nearest
 from attndyn.spec import Spec
@@ -24,14 +25,6 @@ TAKEN: dict[str, Callable[[NDArray[np.float64]], Any]] = {
     "max": np.max,
     "mean": np.mean,
     "range": np.ptp,
-}
-
-
-#: what variables can be at all, by probe or analyzer; no run can show them to be elsewhere
-BOUNDS = {
-    "attention.attention": (0.0, 1.0),
-    "attention.entropy": (0.0, math.inf),
-    "loss.loss": (0.0, math.inf),
 }
 
 
@@ -54,6 +47,7 @@ class Picked:
     Attributes:
         values: shape (replica,); NaN where the boundary it is read at is absent, or the replica diverged.
         replicas: their indices in the run, shape (replica,).
+        lost: which have no value because they diverged, shape (replica,).
         lowest: the smallest value that this number could have had in the run: that of the variable with
             these labels, in all replicas at all steps.
         highest: the largest.
@@ -64,6 +58,7 @@ class Picked:
 
     values: NDArray[np.float64]
     replicas: NDArray[np.intp]
+    lost: NDArray[np.bool_]
     lowest: float
     highest: float
     units: str
@@ -102,14 +97,33 @@ class Measured:
 
     @cached_property
     def lost(self) -> NDArray[np.bool_]:
-        """Which replicas diverged, shape (replica,): those of which nothing is there at a last record."""
-        found = np.zeros(len(self.seeds), bool)
-        for probe in self.trajectory.children.values():
-            for array in probe.to_dataset(inherit=False).data_vars.values():
-                if {"replica", "step"} <= set(array.dims) and array.dtype.kind == "f":
-                    last = array.isel(step=-1).isnull()
-                    found |= last.all([d for d in last.dims if d != "replica"]).values
+        """Which replicas diverged, shape (replica,).
+
+        Those of a run that ended before its last step, which it does once all have diverged; those of which
+        a probe has nothing any more at its last record; and those whose loss is then above the bound.
+        """
+        probes = [probe.to_dataset(inherit=False) for probe in self.trajectory.children.values()]
+        found = np.full(len(self.seeds), any(self._cut(p["step"].values) for p in probes if "step" in p))
+        for probe in probes:
+            curves = [a for a in probe.data_vars.values() if _is_curve(a)]
+            gone = [_nothing(array.isel(step=-1)) for array in curves]
+            # one that never had anything is no sign, unless there is nothing else
+            had = [~_nothing(array.isel(step=0)) for array in curves]
+            found |= np.any([g & h for g, h in zip(gone, had, strict=True)], axis=0)
+            found |= bool(curves) & np.all(gone, axis=0)
+        if "loss" in self.trajectory.children:
+            last = self.trajectory["loss"]["loss"].isel(step=-1)
+            found |= last.values > self.spec.training.max_loss
         return found
+
+    def _cut(self, steps: NDArray[Any]) -> bool:
+        """Whether a probe's records end before the run was to end."""
+        return len(steps) > 0 and float(steps[-1]) < self.spec.training.steps
+
+    def settings_of(self, replicas: NDArray[np.intp]) -> NDArray[np.str_]:
+        """What varies of each replica beside its seed, in words, shape (replica,)."""
+        named = {place: each.label for each in settings(self.trajectory) for place in each.replicas}
+        return np.array([named[int(replica)] for replica in replicas])
 
     def coordinate(self, name: str) -> NDArray[np.float64]:
         """What varies between the replicas, by the name of its coordinate, shape (replica,).
@@ -167,17 +181,19 @@ class Measured:
         """
         curves = self.curves(selection)
         replicas = curves["_place"].values.astype(np.intp)
-        finite = curves.values[np.isfinite(curves.values)]
+        lost = self.lost[replicas]
+        seen = curves.values if lost.all() else curves.values[~lost]  # one that diverges has been everywhere
         values = self._in_time(curves, selection, replicas)
         units = str(curves.attrs.get("units", "1"))
-        low, high = _span(finite)
-        bounds = _bounds(selection, units)
+        low, high = _span(seen[np.isfinite(seen)])
+        bounds = _bounds(selection, curves.attrs)
         if selection.take in ("step_of_min", "step_of_max"):
             low, high, units = *_span(curves["step"].values.astype(float)), "step"
         elif selection.take == "range":
             low, high = 0.0 * low, high - low
         values = np.where(np.isfinite(values), values, np.nan)
-        return Picked(values, replicas, low, high, units, "step" in curves.dims, bounds)
+        gone = lost & np.isnan(values)
+        return Picked(values, replicas, gone, low, high, units, "step" in curves.dims, bounds)
 
     def check(self, selection: Selection) -> None:
         """Look for mistakes in a selection, on a run of the same labels that may be too short to pick from.
@@ -220,13 +236,14 @@ class Measured:
         self, curves: xr.DataArray, selection: Selection, replicas: NDArray[np.intp]
     ) -> NDArray[np.float64]:
         _needs_time(curves, selection)
-        if "step" not in curves.dims:
-            return curves.values
+        if "step" not in curves.dims:  # it speaks of the whole run
+            return np.where(self.lost[replicas], np.nan, curves.values)
         steps = curves["step"].values.astype(float)
         if selection.window is None:
             when = selection.at if selection.at is not None else selection.step
             at = self._edges(when, selection, replicas, steps, ("at",))
-            if isinstance(when, int) and not steps[0] <= when <= steps[-1]:
+            last = self.spec.training.steps if self._cut(steps) else steps[-1]
+            if isinstance(when, int) and not steps[0] <= when <= last:
                 message = f"step {when} is not on record, which goes from {steps[0]:g} to {steps[-1]:g}"
                 raise SelectionError(("step",), message)
             return np.array([_read(steps, y, t) for y, t in zip(curves.values, at, strict=True)])
@@ -250,14 +267,17 @@ class Measured:
         steps: NDArray[np.float64],
         path: Path,
     ) -> NDArray[np.float64]:
-        """The step that an edge means in each replica, NaN where it is a boundary that is absent."""
+        """The step that an edge means in each replica.
+
+        NaN where it is a boundary that is absent, or a step that the replica did not live to see.
+        """
         if edge == "first":
             return np.full(len(replicas), steps[0])
         if edge == "last":
-            return np.full(len(replicas), steps[-1])
+            return np.where(self.lost[replicas], np.nan, steps[-1])
         if isinstance(edge, str):
             return self._boundary(edge, selection, replicas, path)
-        return np.full(len(replicas), float(edge))
+        return np.full(len(replicas), np.nan if self._cut(steps) and edge > steps[-1] else float(edge))
 
     def _boundary(
         self, name: str, selection: Selection, replicas: NDArray[np.intp], path: Path
@@ -344,11 +364,23 @@ def _over(
     return float(TAKEN[take](within))
 
 
-def _bounds(selection: Selection, units: str) -> tuple[float, float]:
-    """What the number that a selection gives cannot be below or above in any run."""
-    if units == "step" or selection.take in ("range", "step_of_min", "step_of_max"):
-        return 0.0, math.inf
-    return BOUNDS.get(f"{selection.probe or selection.analyzer}.{selection.variable}", (-math.inf, math.inf))
+def _bounds(selection: Selection, attrs: Mapping[Any, Any]) -> tuple[float, float]:
+    """What the number that a selection gives cannot be below or above in any run, as its variable says."""
+    low, high = (
+        float(attrs.get(name, other)) for name, other in (("valid_min", -math.inf), ("valid_max", math.inf))
+    )
+    if selection.take == "range":
+        return 0.0, high - low
+    return (0.0, math.inf) if selection.take in ("step_of_min", "step_of_max") else (low, high)
+
+
+def _is_curve(array: xr.DataArray) -> bool:
+    return {"replica", "step"} <= set(array.dims) and array.dtype.kind == "f"
+
+
+def _nothing(record: xr.DataArray) -> NDArray[np.bool_]:
+    """Whether a record is NaN throughout, shape (replica,)."""
+    return np.asarray(record.isnull().all([dim for dim in record.dims if dim != "replica"]).values)
 
 
 def _span(values: NDArray[np.float64]) -> tuple[float, float]:

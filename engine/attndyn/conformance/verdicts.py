@@ -32,13 +32,16 @@ class Finding:
         verdict: the verdict; None if the check could not be made, `problem` says why.
         criterion: what decides.
         units: of the figures.
-        figure: median of the figures over the trials that the claim speaks of; None if there are none.
+        figure: median of the figures over the trials that have one; None if there is no trial,
+            NaN if all diverged.
         band: their 10th and 90th percentile.
         interval: 95 % bootstrap interval of the median; None of fewer than two different figures.
         k: trials in which it is as claimed.
-        n: trials of which the claim says something.
+        n: trials of which the claim says something, and those that diverged.
         trials: all trials.
-        share_interval: 95 % binomial (Clopper-Pearson) interval of the share k/n.
+        settings: how many different settings the n trials have.
+        share_interval: 95 % binomial (Clopper-Pearson) interval of the share k/n; of several settings, whose trials are
+            not drawn alike, it says little.
         detail: what else was seen.
         note: what was tried, from the spec.
         problem: why there is no verdict.
@@ -58,6 +61,7 @@ class Finding:
     k: int = 0
     n: int = 0
     trials: int = 0
+    settings: int = 1
     share_interval: tuple[float, float] | None = None
     detail: str = ""
     note: str = ""
@@ -70,19 +74,28 @@ class Finding:
 
 
 def finding(options: ExpectationOptions, judgement: Judgement) -> Finding:
-    """The verdict that a judgement amounts to: it holds if it does so in every trial it speaks of."""
-    applies = judgement.applies
-    figures, holds = judgement.figures[applies], judgement.holds[applies]
-    n, k = len(figures), int(holds.sum())
-    nearly = judgement.nearly is not None and bool((holds | judgement.nearly[applies]).all())
+    """The verdict that a judgement amounts to: it holds if it does so in every trial it speaks of.
+
+    These must be half of all trials at least: of too few it holds in part.
+    """
+    applies, lost = judgement.applies, judgement.diverged
+    holds = np.where(lost, False, judgement.holds)[applies]
+    n, k = len(holds), int(holds.sum())
+    nearly = judgement.nearly is not None and bool(
+        (holds | np.where(lost, False, judgement.nearly)[applies]).all()
+    )
     verdict: Verdict = "does not hold"
     if n == 0:
         verdict = "not applicable"
-    elif k == n:
+    elif k == n and 2 * n >= len(applies):
         verdict = "holds"
     elif k or nearly:
         verdict = "in part"
-    low, median, high = (float(v) for v in np.percentile(figures, [10, 50, 90])) if n else (np.nan,) * 3
+    figures = judgement.figures[~np.isnan(judgement.figures)]
+    seen = len(figures) > 0
+    low, median, high = (float(v) for v in np.percentile(figures, [10, 50, 90])) if seen else (np.nan,) * 3
+    counts = _by_setting(judgement, holds)
+    detail = [judgement.detail, *counts, f"{lost.sum()} diverged" * bool(lost.any())]
     return Finding(
         **_of(options),
         verdict=verdict,
@@ -94,14 +107,25 @@ def finding(options: ExpectationOptions, judgement: Judgement) -> Finding:
         k=k,
         n=n,
         trials=len(applies),
+        settings=max(1, len(counts)),
         share_interval=_binomial(k, n),
-        detail=_line(judgement.detail),
+        detail=_line("; ".join(part for part in detail if part)),
     )
 
 
 def no_verdict(options: ExpectationOptions, problem: str) -> Finding:
     """An expectation that could not be judged, and why."""
     return Finding(**_of(options), verdict=None, problem=_line(problem))
+
+
+def _by_setting(judgement: Judgement, holds: NDArray[np.bool_]) -> list[str]:
+    """In how many trials of each setting it holds; nothing if there is but one."""
+    if judgement.settings is None:
+        return []
+    labels = judgement.settings[judgement.applies]
+    different = list(dict.fromkeys(labels.tolist()))
+    counts = [f"{label}: {holds[labels == label].sum()} of {(labels == label).sum()}" for label in different]
+    return counts if len(counts) > 1 else []
 
 
 def _of(options: ExpectationOptions) -> dict[str, Any]:

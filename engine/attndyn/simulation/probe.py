@@ -27,6 +27,8 @@ class Variable:
         long_name: what it is, in a few words.
         units: its unit, `1` where it has none.
         symbol: the paper's symbol in LaTeX, where it has one.
+        valid_min: what it cannot be below in any run; None if there is no such bound.
+        valid_max: what it cannot be above.
     """
 
     dims: tuple[str, ...]
@@ -34,6 +36,8 @@ class Variable:
     long_name: str
     units: str = "1"
     symbol: str = ""
+    valid_min: float | None = None
+    valid_max: float | None = None
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,8 @@ def _variable(group: netCDF4.Group, name: str, variable: Variable, simulation: S
     created = group.createVariable(name, dtype, dims, chunksizes=chunks, fill_value=np.nan)
     attributes = {"long_name": variable.long_name, "units": variable.units, "symbol": variable.symbol}
     created.setncatts({k: v for k, v in attributes.items() if v})
+    bounds = {"valid_min": variable.valid_min, "valid_max": variable.valid_max}
+    created.setncatts({k: dtype.type(v) for k, v in bounds.items() if v is not None})
 
 
 def _chunk(n_replicas: int, record: int) -> tuple[int, int]:

@@ -83,7 +83,10 @@ def _condensation(name: str, target: tuple[str, Array, str] | None, weight: xr.D
     share = per_matrix(weight, energy_share(found.values))
     quantities = {
         f"energy_share_{name}": describe(
-            share, f"share of the energy of {name} in its leading direction", r"\sigma_1^2/\sum_k\sigma_k^2"
+            share,
+            f"share of the energy of {name} in its leading direction",
+            r"\sigma_1^2/\sum_k\sigma_k^2",
+            valid=(0.0, 1.0),
         ),
         f"stable_rank_{name}": describe(1 / share, f"stable rank of {name}", r"\|W\|_F^2/\|W\|_2^2"),
     }

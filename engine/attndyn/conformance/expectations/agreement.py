@@ -78,6 +78,7 @@ class Agreement(Expectation):
             widest = max(limit, wider or 0.0)
             self._refuse_vacuous(widest * scale if options.rtol else widest, first, second)
         sign, measure = "≥" if far else "≤", "relative" if options.rtol else "absolute"
+        places = [each["_place"].values.astype(np.intp) for each in (first, second)]
         return Judgement(
             deviation,
             deviation >= limit if far else deviation <= limit,
@@ -85,13 +86,16 @@ class Agreement(Expectation):
             units,
             None if wider is None else deviation <= wider,
             f"against {options.other}",
+            own.lost[places[0]] | other.lost[places[1]],
+            own.settings_of(places[0]),
         )
 
     def _refuse_vacuous(self, tolerance: Any, first: xr.DataArray, second: xr.DataArray) -> None:
-        """Refuse a tolerance as wide as all that the two runs do, or as their size where they do nothing."""
+        """Refuse a tolerance as wide as all that the two runs do, and as half their size at least."""
         values = np.concatenate([first.values.ravel(), second.values.ravel()])
-        room = np.nanmax(values) - np.nanmin(values) if "step" in first.dims else 0.0
-        room = room or np.nanmax(np.abs(values))
+        size = np.nanmax(np.abs(values))
+        # with the size among them a curve that hardly moves can well agree with another
+        room = max(np.nanmax(values) - np.nanmin(values), size / 2) if "step" in first.dims else size
         if np.nanmax(tolerance) >= room:
             message = f"the tolerance {np.nanmax(tolerance):.3g} is as wide as the range of the quantity"
             raise VacuousError(f"cannot fail: {message}, {room:.6g}")
@@ -101,6 +105,10 @@ def _refuse_itself(own: Measured, other: Measured, of: Curves) -> None:
     same = own.spec.simulation_sha256 == other.spec.simulation_sha256
     if same and (of.probe is not None or own.spec.analyzers == other.spec.analyzers):
         raise VacuousError("cannot fail: the other run is the same one")
+    twin = other.spec.model_copy(update={"representation": own.spec.representation})
+    held = [run.trajectory.attrs.get("representation") for run in (own, other)]
+    if not same and twin.simulation_sha256 == own.spec.simulation_sha256 and held[0] == held[1] is not None:
+        raise VacuousError(f"cannot fail: the other run is the same one, contexts are {held[0]} in both")
 
 
 def _aligned(own: Measured, other: Measured, of: Curves) -> tuple[xr.DataArray, xr.DataArray]:

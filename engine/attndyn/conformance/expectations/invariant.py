@@ -85,4 +85,8 @@ class Invariant(Expectation):
             raise VacuousError(f"cannot fail: {message}")
         criterion = f"{options.measure} drift ≤ {options.at_most:g}"
         nearly = None if options.wider is None else drift <= options.wider
-        return Judgement(drift, drift <= options.at_most, criterion, units, nearly)
+        replicas = curves["_place"].values.astype(np.intp)
+        lost, settings = evidence.own.lost[replicas], evidence.own.settings_of(replicas)
+        return Judgement(
+            drift, drift <= options.at_most, criterion, units, nearly, lost=lost, settings=settings
+        )

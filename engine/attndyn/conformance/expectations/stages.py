@@ -87,11 +87,18 @@ class Stages(Expectation):
         heads = met.all(axis=0).reshape(met.shape[1], -1)
         holds = np.asarray(heads.all(axis=1) if options.heads == "all" else heads.any(axis=1))
         figures = met.sum(axis=0).reshape(met.shape[1], -1).mean(axis=1)
-        # what a replica that diverged lacks is not absent: nothing is known of it
-        figures = np.where(evidence.own.lost, np.nan, figures)
+        # what a replica that diverged lacks is not absent: it has no figure, and does not hold
+        lost = evidence.own.lost
+        figures = np.where(lost, np.nan, figures)
         steps = dict(zip((*options.order, *options.present), (*order, *present), strict=True))
         return Judgement(
-            figures, holds, self._criterion(), f"of {len(met)} conditions", detail=_medians(steps)
+            figures,
+            holds,
+            self._criterion(),
+            f"of {len(met)} conditions",
+            detail=_medians(steps),
+            lost=lost,
+            settings=evidence.own.settings_of(np.arange(len(figures))),
         )
 
     def _criterion(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from scipy import stats
 
@@ -105,6 +106,17 @@ class Series:
     seeds: np.ndarray[Any, np.dtype[np.int64]]
     picked: tuple[Picked, ...]
 
+    @property
+    def lost(self) -> NDArray[np.bool_]:
+        """Which seeds lack a point because it diverged, shape (seed,)."""
+        gone = np.concatenate([picked.lost for picked in self.picked])
+        return np.isin(np.unique(self.seeds), self.seeds[gone])
+
+    @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which seeds have all their points, shape (seed,)."""
+        return ~np.isin(np.unique(self.seeds), self.seeds[np.isnan(self.y)])
+
     def split(self) -> list[tuple[Array, Array]]:
         """One series a seed, in the order of x, without the points that are NaN."""
         found = []
@@ -164,7 +176,7 @@ class Trend(Expectation):
         if options.direction == "flat":
             return self._flat(series, points, detail)
         if options.direction is not None:
-            return self._ranked(points, detail)
+            return self._ranked(series, points, detail)
         return self._fitted(series, points, detail)
 
     def _fitted(self, series: Series, points: list[Points], detail: str) -> Judgement:
@@ -172,7 +184,8 @@ class Trend(Expectation):
         figures = np.array([np.nan if p is None else stats.linregress(*p).slope for p in points])
         target = np.full(len(figures), options.slope if options.exponent is None else options.exponent)
         if all(picked.moves for picked in series.picked):
-            options.refuse_vacuous(target, *self._reach(series))
+            steepest = self._steepest(series)
+            options.refuse_vacuous(target, -steepest, steepest, (-steepest, steepest))
         wider = options.wider_tolerance(target)
         return Judgement(
             figures,
@@ -181,6 +194,7 @@ class Trend(Expectation):
             "1" if options.said == "exponent" else series.picked[0].units,
             None if wider is None else options.within(figures, target, wider),
             detail,
+            series.lost,
         )
 
     def _flat(self, series: Series, points: list[Points], detail: str) -> Judgement:
@@ -189,7 +203,9 @@ class Trend(Expectation):
         level = np.array([np.nan if p is None else np.median(p[1]) for p in points])
         wider, widest = options.wider_tolerance(level), options.tolerance(level)
         low, high = _span(series)
-        room = (high - low if all(p.moves for p in series.picked) else 0.0) or max(abs(low), abs(high))
+        moves = all(picked.moves for picked in series.picked)
+        # with its level among them one that never moves much can well be flat
+        room = np.fmax(np.abs(level), high - low if moves else max(abs(low), abs(high)))
         if (np.fmax(widest, 0.0 if wider is None else wider) >= room).any():
             message = f"the tolerance {np.nanmax(widest):.3g} is as wide as the range of the quantity"
             raise VacuousError(f"cannot fail: {message}, {low:.6g} to {high:.6g}")
@@ -202,26 +218,31 @@ class Trend(Expectation):
             series.picked[0].units,
             None if wider is None else figures <= wider,
             detail,
+            series.lost,
         )
 
-    def _ranked(self, points: list[Points], detail: str) -> Judgement:
+    def _ranked(self, series: Series, points: list[Points], detail: str) -> Judgement:
         options, sign = self.options, 1 if self.options.direction == "rising" else -1
         figures = np.array([np.nan if p is None else _rank_correlation(*p) for p in points])
         criterion = f"rank correlation {'≥ ' if sign == 1 else '≤ −'}{options.least:g}"
         holds = sign * figures >= options.least
         if options.monotone:
             holds = np.array([p is not None and bool((sign * np.diff(p[1]) > 0).all()) for p in points])
+            figures = np.where(series.whole, figures, np.nan)  # of a gap nothing is known
             criterion = f"{options.direction} from each value to the next"
-        return Judgement(figures, holds, criterion, "1", None, detail)
+        return Judgement(figures, holds, criterion, "1", None, detail, series.lost)
 
-    def _reach(self, series: Series) -> tuple[float, float]:
-        """The lowest and highest slope that the quantity could have shown, within what it does in the run."""
+    def _steepest(self, series: Series) -> float:
+        """The steepest slope that the quantity could have shown.
+
+        It may go as far as it does in the runs, or by its own size, by a factor e, where it moves less.
+        """
         low, high = _span(series)
+        room = max(high - low, abs(low), abs(high))
         if self.options.said == "exponent":
-            low, high = (np.log(low), np.log(high)) if low > 0 else (-np.inf, np.inf)
+            room = max(np.log(high / low), 1.0) if low > 0 else np.inf
         from_mean = [np.abs(x - x.mean()) for x, _ in series.split() if len(x) > 1]
-        steepest = [0.5 * c.sum() / (c @ c) * (high - low) for c in from_mean]
-        return -max(steepest, default=np.inf), max(steepest, default=np.inf)
+        return max((0.5 * c.sum() / (c @ c) * room for c in from_mean), default=np.inf)
 
     def _series(self, evidence: Evidence) -> Series:
         options = self.options

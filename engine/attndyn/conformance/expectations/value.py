@@ -61,7 +61,8 @@ class Value(Expectation):
     def judge(self, evidence: Evidence) -> Judgement:
         """See `Expectation.judge`."""
         options, picked = self.options, evidence.own.pick(self.options.of)
-        target = options.times * self._target(evidence, picked.replicas) + options.plus
+        compared, lost = self._target(evidence, picked.replicas)
+        target = options.times * compared + options.plus
         options.refuse_vacuous(target, picked.lowest, picked.highest, picked.bounds, picked.moves)
         figures = np.where(np.isnan(target), np.nan, picked.values)
         wider = options.wider_tolerance(target)
@@ -71,24 +72,28 @@ class Value(Expectation):
             options.spell(target),
             picked.units,
             None if wider is None else options.within(figures, target, wider),
+            lost=picked.lost | lost,
+            settings=evidence.own.settings_of(picked.replicas),
         )
 
-    def _target(self, evidence: Evidence, replicas: NDArray[np.intp]) -> Array:
-        """What is compared with, for each replica."""
+    def _target(self, evidence: Evidence, replicas: NDArray[np.intp]) -> tuple[Array, NDArray[np.bool_]]:
+        """What is compared with, for each replica, and where it is lost."""
         options, own = self.options, evidence.own
+        none = np.zeros(len(replicas), bool)
         if options.number is not None:
-            return np.full(len(replicas), options.number)
+            return np.full(len(replicas), options.number), none
         if options.other is not None:
             found = own.pick(options.other)
             if np.isnan(found.lowest):
                 raise VacuousError("cannot fail: what it is compared with is NaN")
             values = dict(zip(found.replicas.tolist(), found.values.tolist(), strict=True))
-            return np.array([values.get(int(replica), np.nan) for replica in replicas])
+            target = np.array([values.get(int(replica), np.nan) for replica in replicas])
+            return target, np.isin(replicas, found.replicas[found.lost])
         specs = own.spec.replicas_expanded().specs
         given = np.array([self._formula(specs[int(replica)]) for replica in replicas])
         if np.isnan(given).any():
             raise VacuousError(f"cannot fail: the formula {options.formula} gives NaN")
-        return given
+        return given, none
 
     def _formula(self, spec: Any) -> float:
         from attndyn.theory.setting import Setting

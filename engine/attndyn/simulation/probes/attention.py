@@ -59,6 +59,8 @@ class AttentionProbe(Probe):
                     (n_layers, n_heads, n, n),
                     "attention from query token to key token at the stationary weights",
                     symbol="A",
+                    valid_min=0.0,
+                    valid_max=1.0,
                 ),
                 "entropy": Variable(
                     ("layer", "head", "query"),
@@ -66,6 +68,7 @@ class AttentionProbe(Probe):
                     "entropy of the attention",
                     "nats",
                     "H(A)",
+                    valid_min=0.0,
                 ),
             },
             {"query": labels, "key": labels},

@@ -13,7 +13,7 @@ class LossProbe(Probe):
 
     def declare(self) -> Declaration:
         """See `Probe.declare`."""
-        return Declaration({"loss": Variable((), (), "cross-entropy of the next token", "nats", "L")})
+        return Declaration({"loss": Variable((), (), "cross-entropy of the next token", "nats", "L", 0.0)})
 
     def measure(self, state: State) -> dict[str, Array]:
         """See `Probe.measure`."""
