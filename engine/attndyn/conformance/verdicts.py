@@ -40,8 +40,8 @@ class Finding:
         n: trials of which the claim says something, and those that diverged.
         trials: all trials.
         settings: how many different settings the n trials have.
-        share_interval: 95 % binomial (Clopper-Pearson) interval of the share k/n; of several settings, whose trials are
-            not drawn alike, it says little.
+        share_interval: 95 % binomial (Clopper-Pearson) interval of the share k/n; of several settings, whose
+            trials are not drawn alike, it says little.
         detail: what else was seen.
         note: what was tried, from the spec.
         problem: why there is no verdict.
