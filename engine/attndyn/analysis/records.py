@@ -30,7 +30,7 @@ def describe(
     """
     described = array.drop_attrs(deep=False)
     described.attrs = {"long_name": long_name, "units": units} | ({"symbol": symbol} if symbol else {})
-    bounds = dict(zip(("valid_min", "valid_max"), valid, strict=True))
+    bounds: dict[str, Any] = dict(zip(("valid_min", "valid_max"), valid, strict=True))
     described.attrs |= {name: bound for name, bound in bounds.items() if bound is not None}
     return described
 

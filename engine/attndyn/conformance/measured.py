@@ -112,7 +112,7 @@ class Measured:
             found |= np.any([g & h for g, h in zip(gone, had, strict=True)], axis=0)
             found |= bool(curves) & np.all(gone, axis=0)
         if "loss" in self.trajectory.children:
-            last = self.trajectory["loss"]["loss"].isel(step=-1)
+            last = self.trajectory.children["loss"].to_dataset(inherit=False)["loss"].isel(step=-1)
             found |= last.values > self.spec.training.max_loss
         return found
 
