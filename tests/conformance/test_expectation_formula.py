@@ -16,6 +16,7 @@ RATE = EQUAL | {"of": "first_rate", "formula": "focus_rate"}
 ROW = {"of": "plateau_row_norm", "token": 1, "relation": "at_most", "formula": "plateau_norm"}
 FLOOR = {"of": "loss_floor"}
 WIDTHS, STICKINESS = {"model.d_model": [2, 3, 5]}, {"data.transition.lam": [0.1, 0.9]}
+TINY = {"model.init.std": [1e-200]}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,8 @@ def test_what_is_out_of_reach_is_left_out_with_the_reason():
     ("given", "says"),
     [
         ({"of": "first_residual", "relation": "at_least", "number": 0.0}, "always ≥ 0"),
+        ({"of": "focus_rate", "relation": "at_least", "number": 0.0}, "always ≥ 0"),
+        ({"of": "onset_focus", "relation": "at_most", "number": 9.0, "over": TINY}, "squares underflow"),
         ({"of": "first_overlap", "relation": "at_most", "number": 1.0}, "always ≤ 1"),
         ({"of": "loss_floor", "relation": "equal", "number": 0.5, "atol": 2.0}, "cannot fail"),
     ],

@@ -157,7 +157,9 @@ def first_overlap(setting: Setting) -> float:
     return float(np.linalg.norm(along, axis=1).min())
 
 
-@_computed(r"\mathrm{cond}", "largest entry of the Hessian between attention and the rest", AT_FIRST)
+@_computed(
+    r"\mathrm{cond}", "largest entry of the Hessian between attention and the rest", AT_FIRST, bounds=POSITIVE
+)
 def first_coupling(setting: Setting) -> float:
     """As a share of the largest entry of the block of attention."""
     entries = spectrum.blocks(_problem(setting), _first(setting).flat)
@@ -249,14 +251,18 @@ def second_transverse_exponent(setting: Setting) -> float:
     return fit_exponent(DELTAS, np.array([c.transverse[1] for c in _continued(setting)])).value
 
 
-@_computed(r"\partial_\delta \|G\|", "rate of the first new direction per δ", OF_GROUP, "1/time")
+@_computed(
+    r"\partial_\delta \|G\|", "rate of the first new direction per δ", OF_GROUP, "1/time", bounds=POSITIVE
+)
 def transverse_slope(setting: Setting) -> float:
     """From the critical point continued to δ = 1e-5, the least of `DELTAS`."""
     least = _continued(setting)[0]
     return float(least.transverse[0] / least.delta)
 
 
-@_computed(r"|g||s|", "rate of the first new direction per δ, in closed form", OF_GROUP, "1/time")
+@_computed(
+    r"|g||s|", "rate of the first new direction per δ, in closed form", OF_GROUP, "1/time", bounds=POSITIVE
+)
 def transverse_slope_predicted(setting: Setting) -> float:
     """See `DegeneratePoint.slope`."""
     return _degenerate(setting).slope

@@ -15,8 +15,8 @@ import numpy as np
 from attndyn.registry import nearest
 from attndyn.theory import closed_forms
 from attndyn.theory.manifold import CLOSED, Manifold
-from attndyn.theory.onsets import onsets
-from attndyn.theory.plateau import first_plateau, leading_mode, transverse_rate
+from attndyn.theory.onsets import begins_past, onsets
+from attndyn.theory.plateau import first_plateau, is_uniform, leading_mode, transverse_rate
 from attndyn.theory.setting import OutOfReach, Setting
 
 
@@ -100,45 +100,61 @@ _formula = registering(FORMULAS)
 FLOW = "gradient flow of the population"
 #: with more, following the rank-one flow to its end takes minutes
 MOST_TOKENS = 32
+#: bounds of what is nonnegative by construction: norms, sizes of rates, times, losses
+POSITIVE = (0.0, math.inf)
 LIMIT = f"ε → 0, {FLOW}"
 
 
-@_formula(r"\sigma", "growth rate of W_0 and W_1 at the origin", f"small weights, {FLOW}", "1/time")
+@_formula(
+    r"\sigma", "growth rate of W_0 and W_1 at the origin", f"small weights, {FLOW}", "1/time", bounds=POSITIVE
+)
 def condensation_rate(setting: Setting) -> float:
     """σ, the leading singular value of minus the gradient in M = W_0 W_1 at the origin."""
     return leading_mode(setting)[0]
 
 
-@_formula("|w|", "scale of the embedding on the first plateau", LIMIT)
+@_formula("|w|", "scale of the embedding on the first plateau", LIMIT, bounds=POSITIVE)
 def embedding_scale(setting: Setting) -> float:
     """|w| where W_0 = π wᵀ, which it is without a residual."""
     if setting.residual:
         raise OutOfReach("with a residual W_0 is not proportional to π: its rows' norms stand for |w| π")
     scale = closed_forms.value_embedding_scale if setting.value_projection else closed_forms.embedding_scale
-    return scale(setting.pi)
+    return 0.0 if is_uniform(setting.pi) else scale(setting.pi)
 
 
-@_formula(r"\|W_0\|", "norm of the embedding on the first plateau", LIMIT)
+@_formula(r"\|W_0\|", "norm of the embedding on the first plateau", LIMIT, bounds=POSITIVE)
 def plateau_norm(setting: Setting) -> float:
     """Frobenius norm of W_0 there."""
     return first_plateau(setting).norm
 
 
-@_formula(r"|W_0[i,:]|", "norm of a token's embedding on the first plateau", LIMIT, per_token=True)
+@_formula(
+    r"|W_0[i,:]|", "norm of a token's embedding on the first plateau", LIMIT, per_token=True, bounds=POSITIVE
+)
 def plateau_row_norm(setting: Setting, token: int) -> float:
     """Norm of one row of W_0 there."""
     return float(abs(first_plateau(setting).u[token]))
 
 
-@_formula(r"\kappa", "growth rate of W_Q and W_K on the first plateau", f"small W_Q, W_K, {FLOW}", "1/time")
+@_formula(
+    r"\kappa",
+    "growth rate of W_Q and W_K on the first plateau",
+    f"small W_Q, W_K, {FLOW}",
+    "1/time",
+    bounds=POSITIVE,
+)
 def focus_rate(setting: Setting) -> float:
     """|κ|, of the combination of W_Q and W_K that grows: their sum, or with κ < 0 their difference."""
     if setting.residual:
         raise OutOfReach("with a residual attention has no gradient on the first plateau: κ = 0 exactly")
+    if is_uniform(setting.pi):
+        raise OutOfReach("π is uniform: there is no first plateau apart from the origin")
     return abs(first_plateau(setting).kappa)
 
 
-@_formula(r"\|G\|", "growth rate of a second direction on the first plateau", LIMIT, "1/time")
+@_formula(
+    r"\|G\|", "growth rate of a second direction on the first plateau", LIMIT, "1/time", bounds=POSITIVE
+)
 def second_direction_rate(setting: Setting) -> float:
     """The leading singular value of the gradient that new directions of W_0 and W_1 see there."""
     if not setting.residual:
@@ -151,6 +167,7 @@ def second_direction_rate(setting: Setting) -> float:
     "growth rate of the first new direction after dilution",
     f"near the critical point where the rank-one flow ends, {FLOW}",
     "1/time",
+    bounds=POSITIVE,
 )
 def opening_rate(setting: Setting) -> float:
     """The leading singular value of G there."""
@@ -171,14 +188,14 @@ def opening_rate(setting: Setting) -> float:
     "any optimizer; small weights",
     "nats",
     of_flow=False,
-    bounds=(0.0, math.inf),
+    bounds=POSITIVE,
 )
 def loss_origin(setting: Setting) -> float:
     """log d."""
     return float(np.log(setting.d_vocab))
 
 
-@_formula("L_1", "loss on the first plateau", LIMIT, "nats", bounds=(0.0, math.inf))
+@_formula("L_1", "loss on the first plateau", LIMIT, "nats", bounds=POSITIVE)
 def loss_plateau(setting: Setting) -> float:
     """Without a residual the entropy of π, which is what the model predicts."""
     return first_plateau(setting).loss
@@ -190,27 +207,35 @@ def loss_plateau(setting: Setting) -> float:
     "any model; a bound",
     "nats",
     of_flow=False,
-    bounds=(0.0, math.inf),
+    bounds=POSITIVE,
 )
 def loss_floor(setting: Setting) -> float:
     """Mean entropy of the rows of P."""
     return closed_forms.entropy_rate(setting.pi, setting.transition)
 
 
-@_formula(r"T_{\mathrm{I}}", "onset of condensation: W_0 at half of its plateau", FLOW, "time")
+@_formula(
+    r"T_{\mathrm{I}}", "onset of condensation: W_0 at half of its plateau", FLOW, "time", bounds=POSITIVE
+)
 def onset_condensation(setting: Setting) -> float:
     """See `onsets`; from the initial parameters of the setting's seed, or the typical ones without it."""
     return _onset(setting, "condensation")
 
 
-@_formula(r"T_{\mathrm{II}}", "onset of focus: scores of attention at 0.01", FLOW, "time")
+@_formula(r"T_{\mathrm{II}}", "onset of focus: scores of attention at 0.01", FLOW, "time", bounds=POSITIVE)
 def onset_focus(setting: Setting) -> float:
     """See `onsets`."""
     focus_rate(setting)
     return _onset(setting, "focus")
 
 
-@_formula(r"T_{\mathrm{III}}", "onset of dilution: second token's embedding at half again", FLOW, "time")
+@_formula(
+    r"T_{\mathrm{III}}",
+    "onset of dilution: second token's embedding at half again",
+    FLOW,
+    "time",
+    bounds=POSITIVE,
+)
 def onset_dilution(setting: Setting) -> float:
     """See `onsets`."""
     focus_rate(setting)
@@ -219,6 +244,10 @@ def onset_dilution(setting: Setting) -> float:
 
 def _onset(setting: Setting, stage: str) -> float:
     time = onsets(setting)[stage]
-    if np.isnan(time):
-        raise OutOfReach(f"{stage} does not set in: attention has no gradient, or no embedding retracts")
-    return time
+    if not np.isnan(time):
+        return time
+    if begins_past(setting, stage):
+        raise OutOfReach(f"{stage} does not set in: the run begins above its level")
+    if stage == "condensation":
+        raise OutOfReach("condensation does not set in: W_0 does not come to half of its plateau")
+    raise OutOfReach(f"{stage} does not set in: attention has no gradient, or no embedding retracts")

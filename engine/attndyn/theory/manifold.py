@@ -14,6 +14,7 @@ import numpy as np
 from scipy import integrate
 
 from attndyn.theory.closed_forms import embedding_scale
+from attndyn.theory.plateau import is_uniform
 from attndyn.theory.setting import OutOfReach, Setting
 
 #: a critical point's largest gradient component, at most
@@ -112,8 +113,14 @@ class Manifold:
         return -parts.attention.T @ parts.d_logits
 
     def plateau(self, z: float = 0.0) -> np.ndarray:
-        """The first critical point, W_0 = π wᵀ, with an attention amplitude z."""
+        """The first critical point, W_0 = π wᵀ, with an attention amplitude z.
+
+        Raises:
+            OutOfReach: π is uniform, where it is the origin.
+        """
         pi = self.setting.pi
+        if is_uniform(pi):
+            raise OutOfReach("π is uniform: there is no first plateau apart from the origin")
         scale = embedding_scale(pi)
         centred = np.log(pi) - np.log(pi).mean()
         return np.r_[scale * pi, centred / (scale * (pi @ pi)), z]
@@ -137,7 +144,8 @@ class Manifold:
         theta = self.plateau(kick)
         rate = self._focus_rate()
         if not rate > _ROUNDING:
-            raise OutOfReach(f"attention does not grow on the first plateau: its rate is {rate:.3g}")
+            found = "0 but for rounding" if abs(rate) <= _ROUNDING else f"{rate:.3g}"
+            raise OutOfReach(f"attention does not grow on the first plateau: its rate is {found}")
 
         def velocity(_: float, state: np.ndarray) -> np.ndarray:
             return _tied(self.velocity(state), group, self.setting.d_vocab)

@@ -75,8 +75,13 @@ class Measurement:
 
     @cached_property
     def size(self) -> np.ndarray:
-        """W_0 along its rows' sizes on the plateau, as a share of what it is there `(step,)`."""
+        """W_0 along its rows' sizes on the plateau, as a share of what it is there `(step,)`.
+
+        NaN where the plateau is the origin.
+        """
         u = self.plateau.u
+        if not u.any():
+            return np.full(len(self.record.time), np.nan)
         return np.asarray(np.linalg.norm(u @ self.record.weights["W_0"], axis=1) / (u @ u))
 
     @cached_property

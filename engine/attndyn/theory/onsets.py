@@ -31,6 +31,8 @@ SCORE_LEVEL = 0.01
 SHARE = 0.5
 #: rates below it are rounding
 NO_RATE = 1e-12
+#: size of initial parameters below which squares lose digits, and soon are 0
+LEAST_SIZE = 1e-150
 #: widest model whose initial parameters are drawn for the prediction
 MAX_DRAWN = 4096
 
@@ -58,21 +60,28 @@ class Start:
         √2 exp(ψ(m/2)/2).
 
         Raises:
-            OutOfReach: the parameters do not all begin as normals of one scale, or begin at zero.
+            OutOfReach: the parameters do not all begin as normals of one scale, begin at zero or underflow.
         """
         if not setting.std:
             raise OutOfReach("the parameters do not all begin as normals of one scale ε > 0")
         _, left, right = leading_mode(setting)
         size = setting.std * float(np.exp(digamma(setting.d_model / 2) / 2))
+        _refuse_tiny(size)
         return cls(size * left, size * right, size)
 
     @classmethod
     def of(cls, setting: Setting, weights: Mapping[str, np.ndarray]) -> Start:
-        """The start from given parameters: W_0 `(token, model)`, W_1, W_Q, W_K `(model, d_head)`."""
+        """The start from given parameters: W_0 `(token, model)`, W_1, W_Q, W_K `(model, d_head)`.
+
+        Raises:
+            OutOfReach: they are so small that their squares underflow.
+        """
         _, left, right = leading_mode(setting)
         growing = left @ weights["W_0"] + weights["W_1"] @ right
+        _refuse_tiny(float(np.abs(growing).max()))
         w = growing / np.linalg.norm(growing)
         heads = w @ weights["W_Q"] + _sign(first_plateau(setting)) * (w @ weights["W_K"])
+        _refuse_tiny(float(np.abs(heads).max()))
         return cls(weights["W_0"] @ w, w @ weights["W_1"], float(np.linalg.norm(heads)) / 2)
 
     @classmethod
@@ -126,6 +135,25 @@ def follow(setting: Setting, times: np.ndarray, start: Start | None = None) -> t
     return flow, _solve(flow, start, float(times[-1]), t_eval=times).y.T
 
 
+def begins_past(setting: Setting, stage: str) -> bool:
+    """Whether the reduced flow begins where condensation or focus, as a level to cross, is behind it.
+
+    Never so of dilution, which is a return.
+
+    Raises:
+        OutOfReach: see `onsets`.
+    """
+    plateau, start = first_plateau(setting), _start(setting)
+    flow = RankOne(setting, _sign(plateau))
+    event = _events(flow, plateau)[STAGES.index(stage)]
+    return stage != "dilution" and event(0.0, _packed(flow, start)) >= 0
+
+
+def _refuse_tiny(size: float) -> None:
+    if size < LEAST_SIZE:
+        raise OutOfReach(f"the initial parameters, of size {size:.1g}, are so small that squares underflow")
+
+
 def _start(setting: Setting) -> Start:
     """What the setting's seed draws, or the typical start if it has none."""
     drawn = setting.seed is not None and setting.std and setting.d_model <= MAX_DRAWN
@@ -134,16 +162,20 @@ def _start(setting: Setting) -> Start:
 
 def _solve(flow: RankOne, start: Start, until: float, **options: Any) -> Any:
     """SciPy's solution of the reduced flow; `options` are further ones of `solve_ivp`."""
-    c = 0.0 if flow.setting.value_projection else 1.0
     return integrate.solve_ivp(
         lambda _, state: flow.velocity(state),
         (0, until),
-        flow.pack(start.u, start.v, c, start.alpha),
+        _packed(flow, start),
         method="LSODA",
         rtol=1e-8,
         atol=1e-10 * min(float(np.linalg.norm(start.u)), start.alpha),
         **options,
     )
+
+
+def _packed(flow: RankOne, start: Start) -> np.ndarray:
+    """The state `(2 token + 2,)` that a start is."""
+    return flow.pack(start.u, start.v, 0.0 if flow.setting.value_projection else 1.0, start.alpha)
 
 
 def _events(flow: RankOne, plateau: Plateau) -> list[Callable[[float, np.ndarray], float]]:

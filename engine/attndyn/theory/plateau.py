@@ -20,6 +20,8 @@ from attndyn.theory.setting import OutOfReach, Setting
 
 #: most tokens for which d × d matrices are decomposed and flows of 2d dimensions integrated
 MAX_TOKENS = 256
+#: a rate of growth from the origin that is zero to rounding
+_STILL = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +53,8 @@ class Plateau:
 def first_plateau(setting: Setting) -> Plateau:
     """The first plateau of a setting, in the limit of small initial weights.
 
-    With a residual κ is 0 but for rounding: every query there reads what is best for it along ŵ, so that
-    no other attention would help.
+    Of a uniform π and pure attention it is the origin itself. With a residual κ is 0 but for rounding: every
+    query there reads what is best for it along ŵ, so that no other attention would help.
 
     Raises:
         OutOfReach: too many tokens for the numerical one of a residual model.
@@ -60,7 +62,12 @@ def first_plateau(setting: Setting) -> Plateau:
     flow = RankOne(setting)
     state = _numerical(flow) if setting.residual else flow.pack(*_closed_form(setting))
     u, v, c, _ = flow.unpack(state)
-    return Plateau(u, v, c, flow.loss(state), -flow.gradient(state)[3])
+    return Plateau(u, v, c, flow.loss(state), _kappa(flow, state))
+
+
+def is_uniform(pi: np.ndarray) -> bool:
+    """Whether π `(token,)` is uniform to rounding: pure attention then rests at the origin, its plateau."""
+    return closed_forms.condensation_rate(pi) < _STILL
 
 
 def origin_coupling(setting: Setting) -> np.ndarray:
@@ -94,12 +101,14 @@ def leading_mode(setting: Setting) -> tuple[float, np.ndarray, np.ndarray]:
         # of rank one: no decomposition is needed
         left, right = setting.pi, setting.pi - 1 / setting.d_vocab
         size = float(np.linalg.norm(left) * np.linalg.norm(right))
-        if size < 1e-15:
+        if is_uniform(setting.pi):
             raise OutOfReach("π is uniform: nothing grows from the origin at first order")
         return size, left / np.linalg.norm(left), right / np.linalg.norm(right)
     _refuse_large(setting)
     left_vectors, values, right_vectors = np.linalg.svd(coupling)
     left, right = left_vectors[:, 0], right_vectors[0]
+    if values[0] < _STILL:
+        raise OutOfReach("all tokens follow each other alike: nothing grows from the origin at first order")
     towards = 1.0 if left.sum() >= 0 else -1.0
     return float(values[0]), towards * left, towards * right
 
@@ -126,12 +135,24 @@ def transverse_rate(setting: Setting) -> float:
 
 def _closed_form(setting: Setting) -> tuple[np.ndarray, np.ndarray, float]:
     """u, v and c of pure attention: W_0 = π wᵀ, and the model predicts π."""
-    pi = setting.pi
-    with_value = setting.value_projection
+    pi, with_value = setting.pi, setting.value_projection
+    if is_uniform(pi):
+        return 0 * pi, 0 * pi, 0.0 if with_value else 1.0
     scale = (closed_forms.value_embedding_scale if with_value else closed_forms.embedding_scale)(pi)
     u = scale * pi
     c = float(np.linalg.norm(u)) if with_value else 1.0
     return u, (np.log(pi) - np.log(pi).mean()) / (c * (pi @ u)), c
+
+
+def _kappa(flow: RankOne, state: np.ndarray) -> float:
+    """κ at a state without attention; exactly 0 where it is rounding beside the terms it is a sum of."""
+    setting, (u, v, c, _) = flow.setting, flow.unpack(state)
+    kappa = -flow.gradient(state)[3]
+    # predictions and P, of which it takes the difference, both have rows that sum to 1
+    terms = (
+        2 * setting.score_scale * abs(c) * (setting.pi @ np.abs(u)) * np.abs(v).max() * (setting.pi @ u**2)
+    )
+    return 0.0 if abs(kappa) < 4 * np.finfo(float).eps * setting.d_vocab * terms else kappa
 
 
 def _numerical(flow: RankOne) -> np.ndarray:

@@ -60,5 +60,15 @@ def test_a_run_beyond_the_theory_is_drawn_with_the_reason(analyzed):
     assert any("adam" in ax.get_title(loc="left") for ax in figure.axes)
 
 
+@pytest.mark.parametrize(
+    "edge", ["model.init.std=1e-200", "data.stationary={kind: explicit, pi: [0.25, 0.25, 0.25, 0.25]}"]
+)
+def test_a_run_at_the_edge_of_the_theory_has_gaps_and_no_warning(analyzed, edge):
+    found, _ = analyzed(edge, "training={time: 1, steps: 8}")
+    assert np.isnan(found["predicted_onset_condensation"]).all()
+    assert np.isnan(found["predicted_row_norm"]).all()
+    assert np.isfinite(found["predicted_loss_plateau"]).all()
+
+
 def test_it_is_a_plugin_like_others():
     assert registry.get("analyzer", "theory_overlay").requires == ("loss", "parameters")

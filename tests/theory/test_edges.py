@@ -1,0 +1,102 @@
+"""Settings at the edge of the theory: a reason or an exact value, and never a warning."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attndyn.theory.formulas import FORMULAS, evaluate
+from attndyn.theory.manifold import Manifold
+from attndyn.theory.onsets import Start, onsets
+from attndyn.theory.plateau import first_plateau
+from attndyn.theory.quantities import QUANTITIES
+from attndyn.theory.setting import OutOfReach, Setting
+
+PI = 0.25 ** np.arange(4) / np.sum(0.25 ** np.arange(4))
+PLAIN = replace(Setting.sticky(PI, 0.5, 16, 1e-6), seed=0)
+UNIFORM = Setting.sticky(np.full(4, 0.25), 0.5, 16, 1e-6)
+NO_MEMORY = replace(PLAIN, lam=0.0, transition=np.tile(PI, (4, 1)))
+
+
+@pytest.mark.parametrize("seed", [0, None])
+def test_a_start_whose_squares_underflow(seed):
+    tiny = replace(PLAIN, std=1e-200, seed=seed)
+    for stage in ("onset_condensation", "onset_focus", "onset_dilution"):
+        with pytest.raises(OutOfReach, match="underflow"):
+            evaluate(stage, tiny)
+    assert np.isfinite(evaluate("onset_focus", replace(PLAIN, std=1e-140, seed=seed)))
+
+
+def test_given_parameters_that_underflow():
+    shapes = {"W_0": (4, 16), "W_1": (16, 4), "W_Q": (16, 16), "W_K": (16, 16)}
+    weights = {name: np.full(shape, 1e-3) for name, shape in shapes.items()}
+    assert Start.of(PLAIN, weights).alpha > 0
+    with pytest.raises(OutOfReach, match="underflow"):
+        Start.of(PLAIN, {name: 1e-190 * weight for name, weight in weights.items()})
+
+
+@pytest.mark.parametrize("value_projection", [False, True])
+def test_a_uniform_pi_rests_at_the_origin(value_projection):
+    setting = replace(UNIFORM, value_projection=value_projection)
+    assert evaluate("loss_plateau", setting) == pytest.approx(np.log(4), rel=1e-15)
+    assert evaluate("embedding_scale", setting) == evaluate("plateau_norm", setting) == 0
+    for name in ("focus_rate", "onset_focus", "onset_dilution"):
+        with pytest.raises(OutOfReach, match="no first plateau apart from the origin"):
+            evaluate(name, setting)
+
+
+def test_a_pi_uniform_but_for_rounding_is_uniform():
+    pi = np.array([1 / 3, 1 / 3, np.nextafter(1 / 3, 1)])
+    setting = Setting.sticky(pi / pi.sum(), 0.5, 4)
+    assert evaluate("plateau_norm", setting) == 0
+    with pytest.raises(OutOfReach, match="no first plateau apart from the origin"):
+        evaluate("opening_rate", setting)
+
+
+def test_every_formula_of_an_edge_has_a_value_or_a_reason():
+    memoryless = replace(UNIFORM, lam=0.0, transition=np.full((4, 4), 0.25))
+    for setting in (UNIFORM, memoryless, replace(memoryless, residual=True), NO_MEMORY):
+        for name, formula in FORMULAS.items():
+            try:
+                value = evaluate(name, setting, 0 if formula.per_token else None)
+            except OutOfReach as error:
+                value = 0.0 if "nan" not in str(error) else np.nan
+            assert np.isfinite(value), name
+
+
+def test_a_run_that_begins_above_a_level():
+    large = replace(PLAIN, std=5.0, seed=0)
+    assert np.isnan(onsets(large)["condensation"])
+    for name in ("onset_condensation", "onset_focus"):
+        with pytest.raises(OutOfReach, match="begins above its level"):
+            evaluate(name, large)
+
+
+def test_a_rate_that_is_rounding_is_zero():
+    assert evaluate("focus_rate", NO_MEMORY) == 0
+    with pytest.raises(OutOfReach, match="its rate is 0 but for rounding"):
+        evaluate("opening_rate", NO_MEMORY)
+    with pytest.raises(OutOfReach, match="attention has no gradient"):
+        evaluate("onset_focus", NO_MEMORY)
+
+
+@pytest.mark.parametrize("lam", [1e-3, 1e-6, 1e-9])
+def test_a_small_rate_is_not_taken_for_rounding(lam):
+    """κ is linear in λ."""
+    weak, whole = (first_plateau(Setting.sticky(PI, each, 16)).kappa for each in (lam, 0.5))
+    assert weak == pytest.approx(2 * lam * whole, rel=1e-6)
+
+
+def test_attention_that_would_turn_away_says_its_rate():
+    # tokens avoid themselves: a sticky chain with λ < 0
+    setting = Setting.sticky(PI, -0.5 * PI[-1], 16)
+    rate = first_plateau(setting).kappa
+    assert rate < 0
+    with pytest.raises(OutOfReach, match=f"its rate is {rate:.3g}"):
+        Manifold(setting).descend()
+
+
+def test_norms_rates_and_times_are_bounded_below():
+    for name, quantity in QUANTITIES.items():
+        if name in FORMULAS or quantity.symbol.startswith((r"\|", "|")):
+            assert quantity.bounds[0] == 0, name
