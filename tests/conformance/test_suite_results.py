@@ -138,8 +138,8 @@ def test_links_with_blanks_lead_to_the_file(tmp_path):
 def test_remarks():
     given = [
         replace(GOOD, id="a", verdict="in part", detail="seen", note="tried"),
-        replace(GOOD, id="b", verdict=None, problem="cannot fail", n=0, figure=None),
-        replace(GOOD, id="c", verdict="not applicable", n=0, figure=None),
+        replace(GOOD, id="b", verdict=None, problem="cannot fail", n=0, figure=None, band=None),
+        replace(GOOD, id="c", verdict="not applicable", n=0, figure=None, band=None),
         replace(GOOD, id="d"),
     ]
     text = written(judged(*given))

@@ -8,11 +8,12 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from attndyn.conformance.plan import spec_files
 from attndyn.errors import SpecError
 from attndyn.registry import names
 from attndyn.spec import json_schema, parse_spec
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").rglob("*.yaml"))
+SPECS = spec_files(Path(__file__).parents[2] / "specs")
 TABLE = yaml.safe_load(Path(__file__).with_name("bad_specs.yaml").read_text("utf-8"))
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from attndyn.conformance.plan import spec_files
 from attndyn.registry import names
 from attndyn.spec import load_spec, parse_spec
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").rglob("*.yaml"))
+SPECS = spec_files(Path(__file__).parents[2] / "specs")
 LEAST = """
 name: least
 data: {kind: markov, stationary: {kind: zipf, d_vocab: 3}, transition: {kind: sticky, lam: 0.5}}

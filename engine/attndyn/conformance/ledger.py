@@ -76,8 +76,8 @@ def row(finding: Finding) -> dict[str, str]:
         "claim": finding.claim,
         "source": finding.source,
         "verdict": f"**{finding.verdict or 'no verdict'}**",
-        "figure": _figure(finding) if seen else "",
-        "10–90 %": _band(finding) if seen else "",
+        "figure": _figure(finding),
+        "10–90 %": _band(finding),
         "so in": _share(finding) if seen else "",
         "must be": finding.criterion,
         "id": f"`{finding.id}`",
@@ -135,22 +135,25 @@ def number(value: float) -> str:
 
 
 def _figure(finding: Finding) -> str:
-    assert finding.figure is not None
+    if finding.figure is None:  # nothing to look at, or every trial diverged
+        return ""
     return f"{number(finding.figure)}{'' if finding.units == '1' else f' {finding.units}'}"
 
 
 def _band(finding: Finding) -> str:
-    assert finding.band is not None
+    if finding.band is None:
+        return ""
     low, high = (number(value) for value in finding.band)
     return "the same in all" if low == high and finding.n > 1 else "" if finding.n == 1 else f"{low}–{high}"
 
 
 def _share(finding: Finding) -> str:
-    assert finding.share_interval is not None
-    low, high = (math.floor(100 * v + 0.5) for v in finding.share_interval)
-    missing = finding.trials - finding.n
-    others = f"; {missing} say nothing" if missing else ""
-    return f"{finding.k} of {finding.n} ({low}–{high}{others})"
+    said = [f"{finding.settings} settings"] if finding.settings > 1 else []
+    if finding.share_interval is not None:
+        said += ["–".join(str(math.floor(100 * v + 0.5)) for v in finding.share_interval)]
+    if finding.trials > finding.n:
+        said += [f"{finding.trials - finding.n} say nothing"]
+    return f"{finding.k} of {finding.n}" + (f" ({'; '.join(said)})" if said else "")
 
 
 def _line(cells: Sequence[str]) -> str:

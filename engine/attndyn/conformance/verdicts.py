@@ -40,8 +40,8 @@ class Finding:
         n: trials of which the claim says something, and those that diverged.
         trials: all trials.
         settings: how many different settings the n trials have.
-        share_interval: 95 % binomial (Clopper-Pearson) interval of the share k/n; of several settings, whose
-            trials are not drawn alike, it says little.
+        share_interval: 95 % binomial (Clopper-Pearson) interval of the share k/n; None of several settings,
+            whose trials are not drawn alike.
         detail: what else was seen.
         note: what was tried, from the spec.
         problem: why there is no verdict.
@@ -101,14 +101,15 @@ def finding(options: ExpectationOptions, judgement: Judgement) -> Finding:
         verdict=verdict,
         criterion=_line(judgement.criterion),
         units=judgement.units,
-        figure=median if n else None,
-        band=(low, high) if n else None,
+        figure=median if seen else None,
+        band=(low, high) if seen else None,
         interval=_bootstrap(figures),
         k=k,
         n=n,
         trials=len(applies),
         settings=max(1, len(counts)),
-        share_interval=_binomial(k, n),
+        # settings are no sample of anything, and their replicas share seeds
+        share_interval=_binomial(k, n) if len(counts) < 2 else None,
         detail=_line("; ".join(part for part in detail if part)),
     )
 
