@@ -10,28 +10,31 @@ from attndyn.conformance import Report
 from attndyn.conformance.ledger import row
 from attndyn.conformance.suite import Judged
 
+NUMBERS = ("figure", "10–90 %", "so in")
+#: columns of a terminal from which on sources are shown
+WIDE = 120
 COLOURS = {"holds": "green", "in part": "yellow", "does not hold": "red", "not applicable": "dim"}
 
 
 def show_findings(judged: Judged) -> None:
     """A table, claim by claim, and below it a line for each check that could not be made."""
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file has no width, and numbers are not to be broken
+        console.width = max(console.width, WIDE)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("claim", "source"):
-        table.add_column(heading, overflow="fold", ratio=3 if heading == "claim" else 1)
-    for heading in ("verdict", "figure", "10–90 %", "so in"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("claim", overflow="fold", ratio=3)
+    if console.width >= WIDE:
+        table.add_column("source", overflow="fold", ratio=1)
+    for heading in ("verdict", *NUMBERS):
+        table.add_column(heading, no_wrap=heading in NUMBERS)
     for finding in judged.findings:
         cells = row(finding)
         verdict = Text(finding.verdict or "no verdict", COLOURS.get(finding.verdict or "", "bold red"))
         if not finding.as_recorded and finding.verdict is not None:
             verdict.append(f" (on record: {finding.recorded})", "bold red")
-        table.add_row(
-            Text(finding.claim),
-            Text(finding.source),
-            verdict,
-            *(Text(cells[column]) for column in ("figure", "10–90 %", "so in")),
-        )
-    console = Console(highlight=False)
+        source = [Text(finding.source)] if console.width >= WIDE else []
+        claim = Text.assemble((finding.id, "bold"), ": ", finding.claim)
+        table.add_row(claim, *source, verdict, *(Text(cells[column]) for column in NUMBERS))
     runs = ", ".join(str(run) for run in judged.runs)
     title = f"{judged.spec.name} ({judged.path}), {'from' if judged.reused else 'run in'} {runs}"
     console.print(Text(title, "bold"), soft_wrap=True)
