@@ -10,7 +10,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-FELL_SHORT, USAGE = 1, 2
+from attndyn.cli.common import FELL_SHORT, OUTPUTS, USAGE, Backend, Out, Plugins
+
 SPECS = Path("specs")
 
 Names = Annotated[
@@ -44,17 +45,14 @@ def conform(
     quick: Annotated[
         bool, typer.Option("--quick", help="only specs marked quick: all of them take minutes at most")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="where runs are kept")] = Path("outputs"),
+    out: Out = OUTPUTS,
     ledger: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="write the ledger of claims here, too", show_default=False),
     ] = None,
-    backend: Annotated[str, typer.Option(help="auto, numpy or cupy")] = "auto",
+    backend: Backend = "auto",
     limit: Annotated[int, typer.Option(min=1, help="of plugins: sets of options to check, at most")] = 24,
-    plugins: Annotated[
-        list[Path] | None,
-        typer.Option("--plugins", metavar="PATH", help="files and folders of plugins; their code is run"),
-    ] = None,
+    plugins: Plugins = None,
 ) -> None:
     """Judge the claims of specs; check that plugins keep what their kind promises.
 

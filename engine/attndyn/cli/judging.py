@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from attndyn import registry
+from attndyn.cli.common import FELL_SHORT, INTERRUPTED, USAGE
 from attndyn.cli.progress import Progress, announce
 from attndyn.cli.verdicts import show_findings, show_report
 from attndyn.conformance import record
@@ -21,7 +22,6 @@ from attndyn.errors import AttndynError, RunError
 from attndyn.files import whole
 from attndyn.spec import Spec, load_spec
 
-FELL_SHORT, USAGE, INTERRUPTED = 1, 2, 130
 RESULTS = "conformance"
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from attndyn import __version__
+from attndyn.cli.common import DIVERGED, INTERRUPTED, OUTPUTS, USAGE, Backend, Out, Overrides, Plugins
 from attndyn.cli.conform import conform
 from attndyn.cli.theory import theory
 from attndyn.errors import AttndynError
 
 if TYPE_CHECKING:
     from attndyn.runs import Run
-
-DIVERGED, INTERRUPTED, USAGE = 3, 130, 2
 
 app = typer.Typer(
     name="attndyn",
@@ -32,18 +31,6 @@ app = typer.Typer(
 
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC", help="a spec, as YAML", show_default=False)]
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="a run's directory", show_default=False)]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="PATH=VALUE", help="change the spec, e.g. --set model.d_model=32", show_default=False
-    ),
-]
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--plugins", metavar="PATH", help="a file or folder of plugins; its code is run", show_default=False
-    ),
-]
 
 
 def main() -> None:
@@ -85,9 +72,9 @@ def run(
     spec: Annotated[
         Path | None, typer.Argument(metavar="SPEC", help="a spec, as YAML", show_default=False)
     ] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="where runs are kept")] = Path("outputs"),
+    out: Out = OUTPUTS,
     overrides: Overrides = None,
-    backend: Annotated[str, typer.Option(help="auto, numpy or cupy")] = "auto",
+    backend: Backend = "auto",
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="go on with an interrupted run", show_default=False)
     ] = None,

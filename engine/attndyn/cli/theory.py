@@ -12,6 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attndyn.cli.common import (
+    DIVERGED,
+    INTERRUPTED,
+    OUTPUTS,
+    USAGE,
+    Backend,
+    Out,
+    Overrides,
+    Plugins,
+)
 from attndyn.errors import RunError
 
 if TYPE_CHECKING:
@@ -21,38 +31,21 @@ if TYPE_CHECKING:
     from attndyn.spec import Spec
     from attndyn.theory.comparison import Row
 
-USAGE, DIVERGED, INTERRUPTED = 2, 3, 130
 #: columns where there is no terminal to fit into, so that a line is a quantity
 WIDE = 400
 
 
 def theory(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="a spec, as YAML", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="where runs are kept")] = Path("outputs"),
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="change the spec, e.g. --set model.d_model=32",
-            show_default=False,
-        ),
-    ] = None,
+    out: Out = OUTPUTS,
+    overrides: Overrides = None,
     given: Annotated[
         Path | None,
         typer.Option("--run", metavar="RUN", help="measure this run of the spec", show_default=False),
     ] = None,
     no_run: Annotated[bool, typer.Option("--no-run", help="predict only")] = False,
-    backend: Annotated[str, typer.Option(help="auto, numpy or cupy")] = "auto",
-    plugins: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--plugins",
-            metavar="PATH",
-            help="a file or folder of plugins; its code is run",
-            show_default=False,
-        ),
-    ] = None,
+    backend: Backend = "auto",
+    plugins: Plugins = None,
 ) -> None:
     """Set the theory's predictions for a spec beside what a run of it measured.
 
