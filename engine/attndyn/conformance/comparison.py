@@ -64,6 +64,12 @@ class ComparisonOptions(ToleranceOptions):
             return figures <= target + tolerance
         return np.abs(figures - target) <= tolerance
 
+    def compared(self, figures: Array, target: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+        """Whether each figure is as the relation says, and so within the wider tolerance, if there is one."""
+        wider = self.wider_tolerance(target)
+        nearly = None if wider is None else self.within(figures, target, wider)
+        return self.within(figures, target, self.tolerance(target)), nearly
+
     def refuse_vacuous(
         self,
         target: Array,

@@ -13,6 +13,7 @@ from typing import Any
 
 from attndyn import registry, runs
 from attndyn.conformance.measured import Measured, SelectionError
+from attndyn.conformance.trial import every_step
 from attndyn.errors import AttndynError, SpecError
 from attndyn.spec import Spec, parse_spec
 from attndyn.spec.base import Flaw
@@ -24,16 +25,10 @@ BATCH = 4
 
 def shortened(spec: Spec) -> Spec:
     """The same spec with two steps of small batches, all of them recorded."""
-    time = spec.training.time
-    training = {"steps": STEPS, "time": None if time is None else time * STEPS / spec.training.steps}
-    every = {"every": 1, "steps": None, "count": None}
-    return spec.model_copy(
+    return every_step(spec, STEPS).model_copy(
         update={
-            "training": spec.training.model_copy(update=training),
             "data": spec.data.model_copy(update={"batch": min(BATCH, spec.data.batch)}),
             "replicas": spec.replicas.model_copy(update={"seeds": _seeds(spec)}),
-            "probes": {name: options.model_copy(update=every) for name, options in spec.probes.items()},
-            "expect": [],
         }
     )
 

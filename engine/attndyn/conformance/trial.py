@@ -34,23 +34,33 @@ def shortened(spec: Spec) -> Spec:
     Raises:
         SpecError: what is left is no valid spec.
     """
-    training = spec.training
-    steps = min(training.steps, STEPS)
-    time = None if training.time is None else training.time * steps / training.steps
-    always = {"every": 1, "steps": None, "count": None}
-    probes = {name: options.model_copy(update=always) for name, options in spec.probes.items()}
-    for name in PROBES:
-        probes.setdefault(name, ProbeOptions(every=1))
-    short = spec.model_copy(
+    brief = every_step(spec, min(spec.training.steps, STEPS))
+    probes = {name: ProbeOptions(every=1) for name in PROBES if name not in brief.probes}
+    short = brief.model_copy(
         update={
             "data": _small(spec.data),
-            "training": training.model_copy(update={"steps": steps, "time": time}),
             "replicas": _few(spec.replicas),
-            "probes": probes,
-            "expect": [],
+            "probes": {**brief.probes, **probes},
         }
     )
     return parse_spec(short.to_yaml(), spec.name)
+
+
+def every_step(spec: Spec, steps: int) -> Spec:
+    """The same spec with so many steps, all of them recorded, and nothing expected of it.
+
+    A flow keeps its output interval.
+    """
+    training = spec.training
+    time = None if training.time is None else training.time * steps / training.steps
+    always = {"every": 1, "steps": None, "count": None}
+    return spec.model_copy(
+        update={
+            "training": training.model_copy(update={"steps": steps, "time": time}),
+            "probes": {name: options.model_copy(update=always) for name, options in spec.probes.items()},
+            "expect": [],
+        }
+    )
 
 
 def _small(data: DataOptions) -> DataOptions:

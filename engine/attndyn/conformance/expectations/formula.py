@@ -110,7 +110,7 @@ class FormulaExpectation(Expectation):
             for replica in _with(evidence.own.spec, overrides).replicas_expanded().specs
         ]
         figures = np.array([_value(options.of, spec, options.token, reasons) for spec in specs])
-        # a replica that has diverged is one that nothing is said of, here as elsewhere
+        # unlike elsewhere a replica that has diverged is left out: the claim is not about its run
         lost = np.tile(evidence.own.lost, len(options.settings()))
         if len(lost) == len(figures):
             figures[lost] = np.nan
@@ -120,13 +120,13 @@ class FormulaExpectation(Expectation):
             raise VacuousError(f"nothing to look at: {reasons[0] if reasons else 'no replica is left'}")
         low, high = float(np.nanmin(figures)), float(np.nanmax(figures))
         options.refuse_vacuous(target, low, high, quantity.bounds, moves=False)
-        wider = options.wider_tolerance(target)
+        holds, nearly = options.compared(figures, target)
         return Judgement(
             figures,
-            options.within(figures, target, options.tolerance(target)),
+            holds,
             options.spell(target),
             quantity.units,
-            None if wider is None else options.within(figures, target, wider),
+            nearly,
             f"out of reach in some settings: {reasons[0]}" if reasons else "",
         )
 

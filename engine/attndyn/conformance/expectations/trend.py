@@ -186,13 +186,13 @@ class Trend(Expectation):
         if all(picked.moves for picked in series.picked):
             steepest = self._steepest(series)
             options.refuse_vacuous(target, -steepest, steepest, (-steepest, steepest))
-        wider = options.wider_tolerance(target)
+        holds, nearly = options.compared(figures, target)
         return Judgement(
             figures,
-            options.within(figures, target, options.tolerance(target)),
+            holds,
             f"{options.said} {options.spell(target)}",
             "1" if options.said == "exponent" else series.picked[0].units,
-            None if wider is None else options.within(figures, target, wider),
+            nearly,
             detail,
             series.lost,
         )

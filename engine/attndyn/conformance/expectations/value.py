@@ -15,6 +15,7 @@ from attndyn.conformance.expectation import Evidence, Example, Expectation, Judg
 from attndyn.spec.base import Flaw
 from attndyn.spec.selection import Selection
 from attndyn.theory import formulas
+from attndyn.theory.setting import Setting
 
 LOSS = {"probe": "loss", "variable": "loss", "at": "last"}
 
@@ -65,13 +66,13 @@ class Value(Expectation):
         target = options.times * compared + options.plus
         options.refuse_vacuous(target, picked.lowest, picked.highest, picked.bounds, picked.moves)
         figures = np.where(np.isnan(target), np.nan, picked.values)
-        wider = options.wider_tolerance(target)
+        holds, nearly = options.compared(figures, target)
         return Judgement(
             figures,
-            options.within(figures, target, options.tolerance(target)),
+            holds,
             options.spell(target),
             picked.units,
-            None if wider is None else options.within(figures, target, wider),
+            nearly,
             lost=picked.lost | lost,
             settings=evidence.own.settings_of(picked.replicas),
         )
@@ -96,6 +97,4 @@ class Value(Expectation):
         return given, none
 
     def _formula(self, spec: Any) -> float:
-        from attndyn.theory.setting import Setting
-
         return formulas.evaluate(str(self.options.formula), Setting.of(spec), **self.options.arguments)
