@@ -71,8 +71,13 @@ CASES = {
         for n in (4, 50)
     ],
     "add_columns": [
-        lambda rng, n=n: {"values": rng.normal(size=(3, 5, 11)), "index": rng.integers(0, n, (3, 11)), "n": n}
+        lambda rng, n=n, sites=sites: {
+            "values": rng.normal(size=(3, 5, sites)),
+            "index": rng.integers(0, n, (3, sites)),
+            "n": n,
+        }
         for n in (4, 50)
+        for sites in (11, 300)
     ],
     "cross_entropy": [
         lambda rng, v=v, targets=targets, shared=shared: {
