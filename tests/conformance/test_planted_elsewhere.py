@@ -10,6 +10,7 @@ import xarray as xr
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.conformance import Fault, check_class
 from attndyn.data.markov import MarkovData
+from attndyn.errors import PluginError, Problem, SpecError
 from attndyn.optim.adam import Adam
 from attndyn.optim.gd import GradientDescent
 from attndyn.simulation.probe import Declaration, Probe, Variable
@@ -152,6 +153,33 @@ class Normalising(Norm):
 def test_probes(cls, expected):
     found, text = faults("probe", cls)
     assert found == expected, text
+
+
+class Choosy(Norm):
+    """Refuses all that does not fit it, which here is everything but one."""
+
+    fits = "corpus"
+
+    def __init__(self, options, simulation):
+        super().__init__(options, simulation)
+        if simulation.spec.data.kind != self.fits:
+            raise SpecError([Problem(simulation.spec.name, "probes.choosy", f"needs data of {self.fits}")])
+
+
+class FaultyWhereItFits(Choosy):
+    def measure(self, state):
+        return {"norm": state.parameters["W_0"][:, :, 0]}
+
+
+class NeverPleased(Choosy):
+    fits = "nothing"
+
+
+def test_a_probe_is_checked_where_it_fits():
+    found, text = faults("probe", FaultyWhereItFits)
+    assert found == {(Fault.VIEW, "norm")}, text
+    with pytest.raises(PluginError, match=r"refuses every spec .* probes.choosy: needs data of nothing"):
+        faults("probe", NeverPleased)
 
 
 def test_a_probe_that_changes_the_state():

@@ -115,5 +115,6 @@ def test_probes():
         "gradients",
         "token_classes",
         "predictions",
+        "held_out",
     ]
     assert {"probes": DEFAULT_PROBES} in [value_of(block) for block in BLOCKS]

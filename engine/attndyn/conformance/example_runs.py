@@ -32,6 +32,9 @@ training: {steps: 60}
 replicas: {vary: {optimizer.lr: [2.0, 1.9, 1.8, 1.7, 1.6]}}
 """
 
+#: of four words, as many as the chain has tokens
+TEXT = " ".join(f"w{i * i % 7}" for i in range(90))
+
 #: changes of the spec by what they are for
 FORMS = {
     "two layers of three heads": (),
@@ -39,6 +42,11 @@ FORMS = {
     "population, one head": (
         "data.regime=population",
         "model={architecture: pure_attention, d_model: 6, init: {std: 0.3}}",
+    ),
+    "text, a part of it held out": (
+        f"data={{kind: corpus, source: {{kind: text, text: {TEXT}}}, n_ctx: 8, batch: 7, held_out: 0.4}}",
+        "model.attention=causal",
+        "training.loss_positions=all",
     ),
 }
 

@@ -122,12 +122,21 @@ def _data_cases(cls: Any, sets: Sets, source: str) -> Cases:
 
 
 def _probe_cases(cls: Any, sets: Sets, source: str) -> Cases:
-    """Some option sets in a simulation of every form."""
-    return [
+    """Some option sets in a simulation of every form that the probe does not refuse.
+
+    Raises:
+        PluginError: it refuses all.
+    """
+    every = [
         (f"{form}; {label}", probes.Watched(cls, options, form, source))
         for label, options in islice(sets, 4)
         for form in example_runs.FORMS
     ]
+    refused = {label: case.refused for label, case in every}
+    cases = [(label, case) for label, case in every if not refused[label]]
+    if not cases:
+        raise PluginError(f"refuses every spec that it is checked on: {next(iter(refused.values()))}")
+    return cases
 
 
 def _analyzer_cases(cls: Any, sets: Sets, source: str) -> Cases:

@@ -15,6 +15,7 @@ from attndyn.conformance import example_runs
 from attndyn.conformance.diagnosis import deviation, replica_fault, same
 from attndyn.conformance.faults import Check, Failure, Fault, blame
 from attndyn.conformance.strict import DeviceArray, StrictBackend
+from attndyn.errors import SpecError
 from attndyn.simulation import Simulation
 from attndyn.simulation.probe import Declaration, Probe, State
 from attndyn.spec.base import ProbeOptions
@@ -45,6 +46,17 @@ class Watched:
             simulation = Simulation(simulation.replicas.specs[replica], backend)
         loss = simulation.evaluate(0)
         return self.cls(self.options, simulation), State(0, simulation.parameters, simulation.gradients, loss)
+
+    @property
+    def refused(self) -> str:
+        """What the probe says against the spec of the form; nothing if it can be made."""
+        try:
+            self.cls(self.options, example_runs.simulation(self.form, NumpyBackend()))
+        except SpecError as error:
+            return str(error)
+        except Exception:  # a fault, which a check shows
+            return ""
+        return ""
 
     @cached_property
     def usual(self) -> tuple[Probe, State]:

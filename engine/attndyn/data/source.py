@@ -50,3 +50,14 @@ class DataSource(ABC):
     @abstractmethod
     def batch(self, step: int, representation: str) -> Contexts:
         """The contexts of a step, as host arrays; the same ones whenever it is asked."""
+
+    def held_out(self, n_contexts: int) -> Contexts | None:
+        """Contexts of positions that are never trained on, as host arrays; targets are tokens.
+
+        Args:
+            n_contexts: how many, at most.
+
+        Returns:
+            The same ones whenever it is asked; None if nothing is held out, as here.
+        """
+        return None

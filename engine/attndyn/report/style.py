@@ -213,27 +213,26 @@ def legend(figure: FigureBase, heading: str = "") -> None:
     if not entries:
         return
     room = cast(Figure, figure).bbox.width / cast(Figure, figure).dpi
-    widths = [LEGEND_HANDLE + LEGEND_LETTER * _letters(label) for label in entries]
-    columns = len(entries) if sum(widths) <= room else max(1, int(room / max(widths)))
     figure.legend(
         list(entries.values()),
         list(entries),
         loc="outside upper center",
-        ncols=columns,
+        ncols=_columns(list(entries), room),
         handlelength=1.6,
         columnspacing=1.2,
     )
 
 
 def panel_legend(ax: Axes) -> None:
-    """A legend of one panel's own curves, above it so that it covers none."""
+    """A legend of one panel's own curves, above it so that it covers none, and about as wide at most."""
     place: dict[str, Any] = {
         "loc": "lower left",
         "bbox_to_anchor": (0, 1),
         "borderpad": 0,
         "borderaxespad": 0.3,
     }
-    ax.legend(ncols=6, handlelength=1.6, columnspacing=1.2, **place)
+    _, labels = ax.get_legend_handles_labels()
+    ax.legend(ncols=_columns(labels, _cell(ax)), handlelength=1.6, columnspacing=1.2, **place)
 
 
 def heatmap(
@@ -308,6 +307,12 @@ def _cell(ax: Axes) -> float:
     grid = ax.get_subplotspec()
     figure = cast(Figure, ax.figure)
     return (figure.bbox.width / figure.dpi - 1.4) / (grid.get_gridspec().ncols if grid else 1)
+
+
+def _columns(labels: list[str], room: float) -> int:
+    """In how many columns a legend of these entries is no wider than `room`, in inches; one at least."""
+    widths = [LEGEND_HANDLE + LEGEND_LETTER * _letters(label) for label in labels]
+    return max(1, len(labels) if sum(widths) <= room else int(room / max(widths)))
 
 
 def _letters(label: str) -> int:

@@ -22,7 +22,10 @@ HEADS = ("layer", "head")
 
 @analyzer("text_overview")
 class TextOverview(Analyzer):
-    """Four panels over training, with bands over seeds; heads are averaged."""
+    """Four panels over training, with bands over seeds; heads are averaged.
+
+    The loss on what is held out stands beside that of the batches where the probe `held_out` recorded it.
+    """
 
     class Options(AnalyzerOptions):
         """How much of the loss's noise is taken away."""
@@ -40,9 +43,9 @@ class TextOverview(Analyzer):
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """What is drawn, each on the steps of its own probe.
 
-        `loss(replica, loss_step)`, smoothed; `attention(replica, classes_step, named)` and `uniform(replica,
-        named)`, means over layers and heads; `norm(replica, classes_step, band)`; `kl(replica,
-        predictions_step, reference)` in nats.
+        `loss(replica, loss_step)`, smoothed; where it was recorded, `held_out_loss(replica, held_out_step)`,
+        as it is; `attention(replica, classes_step, named)` and `uniform(replica, named)`, means over layers
+        and heads; `norm(replica, classes_step, band)`; `kl(replica, predictions_step, reference)` in nats.
         """
         loss = _own_steps(group(trajectory, "loss")["loss"], "loss")
         steps = loss["loss_step"].values.astype(float)
@@ -58,8 +61,12 @@ class TextOverview(Analyzer):
         )
         uniform = classes["uniform_token"].isel(step=-1, drop=True).drop_vars("time", errors="ignore")
         attention = _own_steps(_mean(classes["attention_token"]), "classes")
+        held_out = {}
+        if "held_out" in trajectory.children:
+            held_out["held_out_loss"] = _own_steps(group(trajectory, "held_out")["held_out_loss"], "held_out")
         return xr.Dataset(
-            {
+            held_out
+            | {
                 "loss": describe(
                     loss.copy(data=smoothed), "cross-entropy of the next token, smoothed", "L", "nats"
                 ),
@@ -78,7 +85,11 @@ class TextOverview(Analyzer):
         """Loss and attention to the named tokens above; norms by band and the KL from n-grams below."""
         (loss, attention), (norm, kl) = figure.subplots(2, 2)
         x = style.step_axis(loss, group(trajectory, "loss"))
-        style.line_with_band(loss, x, result["loss"], style.color(6), "loss")
+        style.line_with_band(loss, x, result["loss"], style.color(6), "batches")
+        if "held_out_loss" in result:
+            x = style.step_axis(loss, group(trajectory, "held_out"))
+            style.line_with_band(loss, x, result["held_out_loss"], style.color(1), "held out")
+            style.panel_legend(loss)
         colors = style.token_colors(trajectory, result["named"].values.tolist())
         x = style.step_axis(attention, group(trajectory, "token_classes"))
         for token, color in colors.items():

@@ -74,3 +74,24 @@ def test_overview_has_what_was_recorded(run_analyzer, draw_analyzer):
     heads = made["token_classes"]["attention_token"].mean(["layer", "head"])
     np.testing.assert_allclose(found["attention"], heads, rtol=1e-12)
     np.testing.assert_allclose(found["kl"].sel(reference="bigram").T, made["predictions"]["kl_bigram"].T)
+
+
+def test_overview_has_what_was_held_out_where_it_was_recorded(run_analyzer, draw_analyzer):
+    text = " ".join(f"w{i * i % 11}" for i in range(200))
+    spec = parse_spec(
+        f"""
+        name: overview
+        data: {{kind: corpus, source: {{kind: text, text: {text}}}, n_ctx: 8, batch: 6, held_out: 0.3}}
+        model: {{architecture: transformer, d_model: 4, attention: causal}}
+        optimizer: {{kind: adam, lr: 1.0e-2}}
+        training: {{steps: 12, loss_positions: all}}
+        replicas: {{seeds: 3}}
+        probes: {{loss: {{every: 1}}, held_out: {{every: 5}}, token_classes: {{every: 3}},
+                 predictions: {{every: 4}}}}
+        """
+    )
+    made = recorded(spec)
+    found = run_analyzer("text_overview", made)
+    assert found["held_out_step"].values.tolist() == [0, 5, 10, 12]
+    np.testing.assert_array_equal(found["held_out_loss"], made["held_out"]["held_out_loss"])
+    draw_analyzer("text_overview", made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +11,9 @@ from attndyn import registry
 from attndyn.backend import Array
 from attndyn.data.source import DataSource
 from attndyn.simulation.probe import Declaration, Probe, State, Variable
-from attndyn.simulation.probe_batch import probe_batch, require_positions
+from attndyn.simulation.probe_batch import PART_ENTRIES, parts, probe_batch, require_positions
 from attndyn.simulation.simulation import Simulation
 from attndyn.spec.base import ProbeOptions
-
-#: entries of an array of predictions, beyond which contexts are looked at in parts
-PART_ENTRIES = 2**22
 
 
 class PredictionsOptions(ProbeOptions):
@@ -93,7 +89,7 @@ class PredictionsProbe(Probe):
         size = len(keys) * keys.shape[2] * len(data.tokens)
         self._parts = [
             _Part(part, backend.asarray(place[:, part]), backend.asarray(at_query[:, part]))
-            for part in _cut(keys.shape[1], max(1, PART_ENTRIES // size))
+            for part in parts(keys.shape[1], size, PART_ENTRIES)
         ]
 
     def declare(self) -> Declaration:
@@ -233,10 +229,6 @@ def _groups(queries: np.ndarray, repeats: int) -> np.ndarray:
     width = max(1, *(len(tokens) for tokens in repeated))
     padded = np.stack([np.pad(tokens, (0, width - len(tokens)), constant_values=-1) for tokens in repeated])
     return padded[..., None] == flat[:, None]
-
-
-def _cut(n: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def _entropy(rows: np.ndarray) -> np.ndarray:
