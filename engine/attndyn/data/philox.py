@@ -18,6 +18,7 @@ class Purpose(IntEnum):
     INIT = 1
     CONTEXTS = 2
     SHUFFLE = 3
+    SURROGATE = 4
 
 
 def stream(seed: int, purpose: Purpose, step: int, part: int = 0) -> np.random.Philox:

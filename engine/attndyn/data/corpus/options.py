@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from attndyn.data.corpus.sources import Source
+from attndyn.data.corpus.surrogate import Surrogate
 from attndyn.data.corpus.tokenizers import Tokenizer, Word
 from attndyn.data.corpus.windows import Order
 from attndyn.spec.base import DataOptions
@@ -33,6 +34,12 @@ class CorpusOptions(DataOptions):
     )
     held_out: float = Field(
         default=0.0, ge=0, lt=1, description="share of the text, at its end, that is never trained on"
+    )
+
+    surrogate: Surrogate | None = Field(
+        default=None,
+        description="train on the text made again as a chain: its tokens shuffled (unigram), or shuffled so "
+        "that every pair of successive tokens is as frequent (bigram); the held-out part stays",
     )
 
     def absent(self) -> str | None:

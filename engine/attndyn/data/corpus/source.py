@@ -32,6 +32,8 @@ class CorpusData(DataSource):
         self._options = options[0]  # nothing of them may vary
         self._loss_positions = loss_positions
         self.text = read(self._options)
+        if self._options.surrogate is not None:
+            self.text = self.text.shuffled(self._options.surrogate)
         self.tokens = self.text.labels
         self.count, self.pairs, self.sha256 = self.text.count, self.text.pairs, self.text.sha256
         n_replicas, d_vocab = len(seeds), len(self.tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +10,7 @@ import scipy.sparse
 
 from attndyn.data.corpus.options import CorpusOptions
 from attndyn.data.corpus.reading import Reading
+from attndyn.data.corpus.surrogate import Surrogate, surrogate
 from attndyn.data.corpus.tokenizers import MAX_SIZE
 from attndyn.data.corpus.vocabulary import Tokens, build
 from attndyn.errors import UnusableOption
@@ -67,6 +68,10 @@ class Text:
         pi = self.count / self.count.sum()
         total = self.count[:, None]
         return np.where(total > 0, matrix / np.maximum(total, 1), pi)
+
+    def shuffled(self, order: Surrogate) -> Text:
+        """The same with its training part made again as a chain; documents end where they did."""
+        return replace(self, tokens=np.concatenate([surrogate(self.train, order), self.held_out]))
 
     def _pairs(self, ends: np.ndarray) -> scipy.sparse.csr_array:
         n, d = len(self.train), len(self.labels)
