@@ -42,6 +42,7 @@ class _Lost(Section):
     replica: int
     seed: int
     step: int
+    reason: str | None = None
 
 
 class _Status(Section):
@@ -78,7 +79,7 @@ class Run:
         """What `status.json` says now: `state`, `step`, `steps`, `diverged`."""
         path = self.directory / STATUS
         try:
-            return _Status.model_validate_json(path.read_bytes()).model_dump()
+            return _Status.model_validate_json(path.read_bytes()).model_dump(exclude_none=True)
         except OSError as error:
             raise RunError(f"{path}: not a readable status ({error.strerror})") from None
         except ValidationError as error:
@@ -166,21 +167,24 @@ class StatusSink:
     def advance(self, simulation: Simulation) -> None:
         """See `Sink.advance`."""
         if time.monotonic() >= self._next:
-            self._write("running", simulation.step, simulation, simulation.diverged_at)
+            self._write("running", simulation, simulation.diverged_at, simulation.optimizer.reasons())
             self._next = time.monotonic() + STATUS_SECONDS
 
     def finish(self, simulation: Simulation, outcome: Outcome) -> None:
         """See `Sink.finish`."""
-        self._write(outcome.state, outcome.step, simulation, outcome.diverged_at)
+        self._write(outcome.state, simulation, outcome.diverged_at, outcome.reasons)
 
-    def _write(self, state: str, step: int, simulation: Simulation, diverged_at: np.ndarray) -> None:
+    def _write(
+        self, state: str, simulation: Simulation, diverged_at: np.ndarray, reasons: Mapping[int, str]
+    ) -> None:
         seeds = simulation.replicas.seeds
         diverged = [
             {"replica": replica, "seed": seeds[replica], "step": int(at)}
+            | ({"reason": reasons[replica]} if replica in reasons else {})
             for replica, at in enumerate(diverged_at)
             if at >= 0
         ]
-        status = {"state": state, "step": step, "steps": simulation.steps, "diverged": diverged}
+        status = {"state": state, "step": simulation.step, "steps": simulation.steps, "diverged": diverged}
         try:
             with whole(self._path) as fresh:
                 fresh.write_text(json.dumps(status, indent=2) + "\n", "utf-8")
@@ -197,8 +201,8 @@ def run(
 ) -> Run:
     """Simulate a spec into a new directory `out/<name>/<run id>`, or go on with one.
 
-    Ctrl-C or SIGTERM stops the run between two steps; all that was computed is written, and the run can be
-    resumed. What happened is in `Run.status`.
+    Ctrl-C or SIGTERM stops the run between two steps, or within one that an integrator makes; all that was
+    computed is written, and the run can be resumed. What happened is in `Run.status`.
 
     Args:
         spec: what to run, or the file that says it.

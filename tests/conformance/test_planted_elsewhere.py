@@ -63,6 +63,14 @@ class Scaling(GradientDescent):
         parameters -= gradients
 
 
+class Piecemeal(GradientDescent):
+    """Where it is interrupted, some replicas have been advanced and others have not."""
+
+    def advance(self, parameters, gradients, step, gradient):
+        for replica, theta in enumerate(parameters):
+            theta -= self.rate(step)[replica] * gradient(replica, theta)
+
+
 class OnHost(GradientDescent):
     def advance(self, parameters, gradients, step, gradient):
         host = self._backend.to_host(gradients)
@@ -76,6 +84,7 @@ class OnHost(GradientDescent):
         (Elsewhere, Fault.NOT_IN_PLACE, "advance"),
         (Together, Fault.MIXED_REPLICAS, "result"),
         (Forgetful, Fault.NOT_RESTORED, "resumed run"),
+        (Piecemeal, Fault.NOT_RESTORED, "parameters"),
         (Wide, Fault.DTYPE, "state 'second'"),
         (Scaling, Fault.INPUT_MODIFIED, "gradients"),
         (OnHost, Fault.HOST_LEAK, "advance"),

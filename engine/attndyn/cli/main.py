@@ -257,8 +257,9 @@ def _report_state(status: dict[str, Any], run: Run) -> None:
     varied = run.spec.replicas_expanded().varied if status["diverged"] else {}
     for lost in status["diverged"]:
         own = "".join(f", {path} {values[lost['replica']]}" for path, values in varied.items())
+        reason = f": {lost['reason']}" if "reason" in lost else ""
         print(
-            f"replica {lost['replica']} (seed {lost['seed']}{own}) diverged at step {lost['step']}; "
+            f"replica {lost['replica']} (seed {lost['seed']}{own}) diverged at step {lost['step']}{reason}; "
             "what was computed is kept",
             file=sys.stderr,
         )

@@ -82,6 +82,10 @@ class Progress:
             self._show(simulation)
             self._next = time.monotonic() + REFRESH_SECONDS
 
+    def during(self, simulation: Simulation) -> None:
+        """See `Onlooker.during`."""
+        self.advance(simulation)
+
     def finish(self, simulation: Simulation, outcome: Outcome) -> None:
         """See `Sink.finish`."""
         if self._shown:
@@ -92,7 +96,7 @@ class Progress:
         if self._loss is not None:
             host = simulation.backend.to_host(self._loss)
             loss = f"loss {np.median(host):.4f}"
-        self._bar.update(self._task, completed=simulation.step, loss=loss, stage=self._watch.stage())
+        self._bar.update(self._task, completed=simulation.progress, loss=loss, stage=self._watch.stage())
 
 
 def summary(simulation: Simulation) -> str:

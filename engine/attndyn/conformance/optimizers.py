@@ -134,6 +134,36 @@ def resumed(case: Course) -> Iterator[Failure]:
     if not np.array_equal(parameters, expected):
         detail = f"differs {deviation(parameters, expected)} from the run that was not interrupted"
         yield Failure(Fault.NOT_RESTORED, "resumed run", detail)
+    yield from _broken_off(case)
+
+
+class _BrokenOff(Exception):
+    """What the gradient raises where a run is interrupted."""
+
+
+def _broken_off(case: Course) -> Iterator[Failure]:
+    """An update that is interrupted where it asks for a gradient leaves all as it was."""
+    backend = NumpyBackend()
+    optimizer, parameters = case.build(backend), case.start(backend)
+    asked: list[int] = []
+
+    def gradient(replica: int, theta: np.ndarray) -> np.ndarray:
+        asked.append(replica)
+        if replica == N_REPLICAS - 1:  # the others are done
+            raise _BrokenOff
+        return _CURVATURE * (theta - 1)
+
+    before = {"parameters": parameters.copy()} | {k: np.array(v) for k, v in optimizer.state().items()}
+    try:
+        optimizer.advance(parameters, _CURVATURE * (parameters - 1), 0, gradient)
+    except _BrokenOff:
+        after = {"parameters": parameters} | {k: np.array(v) for k, v in optimizer.state().items()}
+        for name, array in before.items():
+            if not np.array_equal(after[name], array, equal_nan=True):
+                yield Failure(Fault.NOT_RESTORED, name, "left changed by an update that was interrupted")
+        return
+    if N_REPLICAS - 1 in asked:
+        yield Failure(Fault.NOT_RESTORED, "advance", "goes on where its run is interrupted")
 
 
 def repeatable(case: Course) -> Iterator[Failure]:

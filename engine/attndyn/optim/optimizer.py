@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -48,8 +48,17 @@ class Optimizer(ABC):
             parameters: flat parameters of all replicas.
             gradients: their gradients, `(R, P)`.
             step: number of the update, from 0.
-            gradient: the loss's gradient anywhere, for those that need more than the one given.
+            gradient: the loss's gradient anywhere, for those that need more than the one given. It raises
+                where the run is interrupted; the parameters and `state` must then be what they were before.
         """
+
+    def share(self) -> float:
+        """How much of the update under way is done, from 0 to 1; looked at when a gradient is asked for."""
+        return 0.0
+
+    def reasons(self) -> Mapping[int, str]:
+        """Why it could not carry replicas on, which it leaves as NaN; by index, without a full stop."""
+        return {}
 
     @abstractmethod
     def time(self, steps: np.ndarray) -> np.ndarray | None:

@@ -103,7 +103,8 @@ def _of_runs(compared: Sequence[Compared]) -> Iterator[str]:
         if status["state"] != "complete":
             yield f"{run.label} is {status['state']}, at step {status['step']} of {status['steps']}."
         for lost in status.get("diverged", []):
-            yield f"{run.label}: replica {lost['replica']} diverged at step {lost['step']}."
+            reason = f": {lost['reason']}" if "reason" in lost else ""
+            yield f"{run.label}: replica {lost['replica']} diverged at step {lost['step']}{reason}."
     ends = {run.label: run.run.status["step"] for run in compared}
     if len(set(ends.values())) > 1:
         yield "The runs end at different steps: " + "; ".join(f"{k}: {v}" for k, v in ends.items()) + "."

@@ -35,7 +35,7 @@ class Reportable(Protocol):
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """`state`, `step`, `steps`, and `diverged` with the `replica` and `step` of each loss."""
+        """`state`, `step`, `steps`, and `diverged`: `replica`, `step` and perhaps `reason` of each loss."""
 
     @property
     def trajectory(self) -> xr.DataTree:

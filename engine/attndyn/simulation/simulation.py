@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,11 +16,11 @@ from attndyn.errors import Problem, SpecError, UnusableOption
 from attndyn.layers import parameters as parameters_
 from attndyn.layers.architecture import Architecture
 from attndyn.layers.parameters import Parameter
-from attndyn.optim.optimizer import Optimizer
+from attndyn.optim.optimizer import Optimizer, ReplicaGradient
 from attndyn.registry import nearest
 from attndyn.simulation.probe import Probe, State, cadence
 from attndyn.simulation.representation import choose
-from attndyn.simulation.sink import Sink
+from attndyn.simulation.sink import Onlooker, Sink
 from attndyn.spec import Spec, checks
 from attndyn.spec.base import Flaw, Identity
 from attndyn.spec.words import printable, spell
@@ -32,11 +32,17 @@ class Outcome:
 
     `diverged_at (R,)` is the step at which a replica's loss was seen to be not finite or above the bound, -1
     if never: it is looked at in every multiple of the backend's `check_every`, and in the last step.
+    `reasons` says of replicas, by index, why the optimizer could not carry them on.
     """
 
     state: str
     step: int
     diverged_at: np.ndarray
+    reasons: Mapping[int, str] = field(default_factory=dict)
+
+
+class _Interrupted(Exception):
+    """Ends an update in its midst."""
 
 
 class Simulation:
@@ -119,6 +125,11 @@ class Simulation:
         """Number of updates of the whole run."""
         return self.spec.training.steps
 
+    @property
+    def progress(self) -> float:
+        """Number of updates made, with the share of the one under way."""
+        return self.step + self.optimizer.share()
+
     @cached_property
     def probes(self) -> dict[str, Probe]:
         """The spec's probes, in its order."""
@@ -142,7 +153,7 @@ class Simulation:
         """Run from `step` to the end, or until all replicas diverged or `interrupted()` is true.
 
         A replica that diverges is set to NaN and the others run on; a run in which any did ends as
-        `diverged`.
+        `diverged`. Interrupted in the midst of an update, the run is at the state before it.
         """
         due = {name: cadence(probe.options, self.steps) for name, probe in self.probes.items()}
         # overflow and NaN are what the divergence check is for
@@ -150,7 +161,7 @@ class Simulation:
             for sink in sinks:
                 sink.start(self)
             state = self._loop(sinks, due, interrupted)
-        outcome = Outcome(state, self.step, self.diverged_at.copy())
+        outcome = Outcome(state, self.step, self.diverged_at.copy(), self.optimizer.reasons())
         for sink in sinks:
             sink.finish(self, outcome)
         return outcome
@@ -158,6 +169,7 @@ class Simulation:
     def _loop(
         self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], interrupted: Callable[[], bool]
     ) -> str:
+        gradient = self._watched(sinks, interrupted)
         while True:
             for sink in sinks:
                 sink.advance(self)
@@ -169,14 +181,40 @@ class Simulation:
             self._record(sinks, due, loss, last)
             if last:
                 return "diverged" if np.any(self.diverged_at >= 0) else "complete"
-            if fresh.any():
-                # what this step saw is recorded; from here on the replica is NaN, also for an integrator
-                poison = np.where(fresh, np.nan, 0.0)[:, None]
-                self.parameters.flat[...] += self.backend.asarray(poison)
-            self.optimizer.advance(
-                self.parameters.flat, self.gradients.flat, self.step, self._replica_gradient
-            )
+            try:
+                self._update(fresh, gradient)
+            except _Interrupted:
+                return "interrupted"
             self.step += 1
+
+    def _update(self, fresh: np.ndarray, gradient: ReplicaGradient) -> None:
+        """Advance the parameters by one step; those of replicas that have just diverged are NaN after it."""
+        flat, before = self.parameters.flat, None
+        if fresh.any():
+            before = flat.copy()
+            # what this step saw is recorded; from here on the replica is NaN, also for an integrator
+            flat[...] += self.backend.asarray(np.where(fresh, np.nan, 0.0)[:, None])
+        try:
+            self.optimizer.advance(flat, self.gradients.flat, self.step, gradient)
+        except _Interrupted:
+            if before is not None:
+                # the run goes on with this step, which is to see again what it has seen
+                flat[...] = before
+                self.diverged_at[fresh] = -1
+            raise
+
+    def _watched(self, sinks: Sequence[Sink], interrupted: Callable[[], bool]) -> ReplicaGradient:
+        """The gradient for integrators, which may take long between two steps of the run."""
+        onlookers = [sink for sink in sinks if isinstance(sink, Onlooker)]
+
+        def gradient(replica: int, parameters: np.ndarray) -> np.ndarray:
+            if interrupted():
+                raise _Interrupted
+            for sink in onlookers:
+                sink.during(self)
+            return self._replica_gradient(replica, parameters)
+
+        return gradient
 
     def _record(
         self, sinks: Sequence[Sink], due: dict[str, Callable[[int], bool]], loss: Array, last: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from attndyn.backend import Array
 
@@ -25,3 +25,11 @@ class Sink(Protocol):
 
     def finish(self, simulation: Simulation, outcome: Outcome) -> None:
         """The run has ended; the last call."""
+
+
+@runtime_checkable
+class Onlooker(Protocol):
+    """What a sink also has that wants to be asked while an update is under way, where one takes long."""
+
+    def during(self, simulation: Simulation) -> None:
+        """An integrator asks for a gradient; of the run, `simulation.progress` updates are done."""
