@@ -12,6 +12,7 @@ from attndyn.conformance import Fault, check_class
 from attndyn.data.markov import MarkovData
 from attndyn.errors import PluginError, Problem, SpecError
 from attndyn.optim.adam import Adam
+from attndyn.optim.flow import GradientFlow
 from attndyn.optim.gd import GradientDescent
 from attndyn.simulation.probe import Declaration, Probe, Variable
 from attndyn.spec.base import AnalyzerOptions
@@ -63,12 +64,16 @@ class Scaling(GradientDescent):
         parameters -= gradients
 
 
-class Piecemeal(GradientDescent):
-    """Where it is interrupted, some replicas have been advanced and others have not."""
+class Unsettled(GradientFlow):
+    """Where it is interrupted, it keeps the step sizes of the replicas that it was done with."""
 
     def advance(self, parameters, gradients, step, gradient):
-        for replica, theta in enumerate(parameters):
-            theta -= self.rate(step)[replica] * gradient(replica, theta)
+        kept = self._size
+        try:
+            super().advance(parameters, gradients, step, gradient)
+        except Exception:
+            self._size = kept
+            raise
 
 
 class OnHost(GradientDescent):
@@ -84,7 +89,7 @@ class OnHost(GradientDescent):
         (Elsewhere, Fault.NOT_IN_PLACE, "advance"),
         (Together, Fault.MIXED_REPLICAS, "result"),
         (Forgetful, Fault.NOT_RESTORED, "resumed run"),
-        (Piecemeal, Fault.NOT_RESTORED, "parameters"),
+        (Unsettled, Fault.NOT_RESTORED, "step_size"),
         (Wide, Fault.DTYPE, "state 'second'"),
         (Scaling, Fault.INPUT_MODIFIED, "gradients"),
         (OnHost, Fault.HOST_LEAK, "advance"),
