@@ -178,12 +178,33 @@ def test_hub_reads_the_cache(cache):
     assert list(found.sha256) == [f"someone/stories@{REVISION}/data/train.txt"]
 
 
+def test_hub_reads_several_files_in_order(cache):
+    (cache / "more.txt").write_text("and more\n", "utf-8")
+    files = ["data/more.txt", "data/train.txt"]
+    found = Reading(hub_source(file=files))
+    assert "".join(text for text, _ in found.documents(None)) == "and more\n" + TEXT
+    assert list(found.sha256) == [f"someone/stories@{REVISION}/{file}" for file in files]
+    alone = Reading(hub_source(file=["data/train.txt"]))
+    list(alone.documents(None))
+    assert found.sha256 | alone.sha256 == found.sha256
+
+
+def test_hub_fetches_no_file_of_which_nothing_is_read(cache):
+    source = hub_source(file=["data/train.txt", "data/none.txt"], characters=len(TEXT))
+    found = Reading(source)
+    assert "".join(text for text, _ in found.documents(None)) == TEXT
+    assert list(found.sha256) == [f"someone/stories@{REVISION}/data/train.txt"]
+
+
 def test_hub_not_cached_and_off_line_is_one_line(cache):
     error = refused(hub_source(file="data/other.txt"))
     assert error.path == ("file",)
     assert error.message.startswith(f"someone/stories@{REVISION}/data/other.txt: is not in the cache")
     assert "\n" not in error.message
     assert len(error.message) < 400
+    error = refused(hub_source(file=["data/train.txt", "data/other.txt"]))
+    assert error.path == ("file", 1)
+    assert error.message.startswith(f"someone/stories@{REVISION}/data/other.txt: is not in the cache")
 
 
 def test_what_this_machine_lacks_is_known_without_reading(plain, tmp_path, cache):
@@ -191,12 +212,15 @@ def test_what_this_machine_lacks_is_known_without_reading(plain, tmp_path, cache
     assert path_source(plain, tmp_path / "b.txt").absent() == f"{tmp_path / 'b.txt'}: no such file"
     assert hub_source().absent() is None
     assert "is not in the cache" in hub_source(file="data/other.txt").absent()
+    both = hub_source(file=["data/train.txt", "data/other.txt"])
+    assert both.absent() == f"someone/stories@{REVISION}/data/other.txt: is not in the cache"
     assert TextSource(kind="text", text=TEXT).absent() is None
 
 
-def test_hub_needs_a_pinned_revision():
-    with pytest.raises(ValidationError):
-        hub_source(revision="main")
+def test_hub_needs_a_pinned_revision_and_a_file():
+    for wrong in ({"revision": "main"}, {"file": ""}, {"file": []}, {"file": ["a", ""]}, {"file": 3}):
+        with pytest.raises(ValidationError):
+            hub_source(**wrong)
 
 
 @pytest.mark.parametrize("package", ["huggingface_hub", "zstandard", "pyarrow"])

@@ -47,16 +47,17 @@ class Reading:
             yield from _cut(blocks, separator)
 
     def _files(self) -> Iterator[Iterator[str]]:
-        """The blocks of every file."""
+        """The blocks of every file of which something is read."""
         source = self._source
         if isinstance(source, TextSource):
             yield self._noted("text", iter([source.text]))
             return
         self._left = MAX_CHARACTERS if source.characters is None else source.characters
-        for number, (name, path) in enumerate(source.located()):
-            place = ("files", number) if isinstance(source, PathSource) else ("file",)
+        for name, path, place in source.located():
             blocks = _parquet(path, source.column) if path.suffix == ".parquet" else _decoded(path, source)
             yield self._noted(name, self._limited(_explained(blocks, path, place), place))
+            if not self._left and source.characters is not None:
+                return  # of the other files nothing is read, nor fetched
 
     def _noted(self, name: str, blocks: Iterator[str]) -> Iterator[str]:
         digest = hashlib.sha256()
