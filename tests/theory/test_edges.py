@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attndyn.theory.asserted.passage import passage
 from attndyn.theory.formulas import FORMULAS, evaluate
 from attndyn.theory.manifold import Manifold
 from attndyn.theory.onsets import Start, onsets
 from attndyn.theory.plateau import first_plateau
 from attndyn.theory.quantities import QUANTITIES
+from attndyn.theory.quantities import evaluate as computed
 from attndyn.theory.setting import OutOfReach, Setting
 
 PI = 0.25 ** np.arange(4) / np.sum(0.25 ** np.arange(4))
@@ -100,3 +102,61 @@ def test_norms_rates_and_times_are_bounded_below():
     for name, quantity in QUANTITIES.items():
         if name in FORMULAS or quantity.symbol.startswith((r"\|", "|")):
             assert quantity.bounds[0] == 0, name
+
+
+NARROW = replace(PLAIN, d_model=3, score_scale=3**-0.5, std=1e-3)
+EVEN = {"pi": np.full(4, 0.25), "transition": 0.5 * np.eye(4) + 0.125}
+COMPUTED = sorted(QUANTITIES.keys() - FORMULAS.keys())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        EVEN,
+        {"lam": 0.0, "transition": np.tile(PI, (4, 1))},
+        {"lam": 0.0, "transition": np.tile(PI, (4, 1)), "residual": True},
+        {"d_model": 1, "score_scale": 1.0},
+        {"std": 0.0},
+        {"std": 5.0},
+        {"std": None},
+    ],
+)
+def test_what_is_computed_at_an_edge_has_a_value_within_its_bounds_or_a_reason(changes):
+    setting = replace(NARROW, **changes)
+    for name in COMPUTED:
+        if name.startswith("law_error") and setting.std:
+            continue  # a long way to follow, and no edge
+        low, high = QUANTITIES[name].bounds
+        try:
+            value = computed(name, setting)
+        except OutOfReach as error:
+            value = max(low, 0.0) if "nan" not in str(error) else np.nan
+        assert np.isfinite(value), name
+        assert low <= value <= high, name
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "says"),
+    [
+        ("first_residual", EVEN, "no first critical point apart from the origin"),
+        ("plateau_power_predicted", {"lam": 0.0, "transition": np.tile(PI, (4, 1))}, "κ = 0"),
+        ("off_rank_power", {"d_model": 1, "score_scale": 1.0}, "one singular value"),
+        ("law_error", {"std": 0.0}, "ε > 0"),
+    ],
+)
+def test_the_reason_is_clear(name, changes, says):
+    with pytest.raises(OutOfReach, match=says):
+        computed(name, replace(NARROW, **changes))
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"lam": 0.0, "transition": np.tile(PI, (4, 1))}, {"value_projection": True}]
+)
+def test_the_outer_block_contracts_in_as_many_directions_whether_attention_does_or_not(changes):
+    """d − 1 for pure attention, also where κ = 0 and no mode of attention decays."""
+    assert computed("first_contracting_outer", replace(NARROW, **changes)) == 3
+
+
+def test_nothing_comes_before_a_stop_that_is_there_at_once():
+    seen = passage(PI, 0.5, 4, 5.0, 0)
+    assert (seen.arrival, seen.escape) == (np.inf, 0.0)

@@ -120,10 +120,15 @@ def first_unstable(setting: Setting) -> float:
     return float(_kinds(setting).unstable)
 
 
-@_computed(r"n_-", "number of contracting modes at θ_c¹ beside the m of attention", AT_FIRST, bounds=POSITIVE)
+@_computed(r"n_-", "number of contracting modes at θ_c¹ beside those of attention", AT_FIRST, bounds=POSITIVE)
 def first_contracting_outer(setting: Setting) -> float:
-    """How many of the modes decay, less m."""
-    return float(_kinds(setting).contracting - setting.d_model)
+    """How many dimensions of the decaying modes are those of W_0, W_V and W_1.
+
+    Attention does not couple to them there, so that the decaying modes' squared parts add up to a number.
+    """
+    modes = _modes(setting)
+    parts = modes.problem.unpack(modes.modes[modes.contracting])
+    return float(np.rint(sum(np.sum(parts[name] ** 2) for name in spectrum.OUTER if name in parts)))
 
 
 @_computed(
@@ -154,7 +159,7 @@ def first_overlap(setting: Setting) -> float:
     w = np.linalg.svd(_first(setting).matrices["W_0"])[2][0]
     sign = np.sign(np.sum(parts["W_Q"][0] * parts["W_K"][0]))
     along = np.einsum("m,nmh->nh", w, parts["W_Q"] + sign * parts["W_K"]) / np.sqrt(2)
-    return float(np.linalg.norm(along, axis=1).min())
+    return min(1.0, float(np.linalg.norm(along, axis=1).min()))  # beyond it by rounding
 
 
 @_computed(

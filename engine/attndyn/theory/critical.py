@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 
 from attndyn.errors import AttndynError
 from attndyn.theory import closed_forms
+from attndyn.theory.plateau import is_uniform
 from attndyn.theory.problem import Problem
 from attndyn.theory.setting import OutOfReach, Setting
 
@@ -146,7 +147,7 @@ def first(problem: Problem) -> CriticalPoint:
     along the fastest direction, on the rank-one manifold with W_Q = W_K = 0.
 
     Raises:
-        OutOfReach: the problem is none of the theory's.
+        OutOfReach: the problem is none of the theory's; or π is uniform and there is no residual.
         NoCriticalPoint: there is none that the solver reaches.
     """
     setting = _setting(problem)
@@ -157,6 +158,8 @@ def first(problem: Problem) -> CriticalPoint:
         start = {name: np.zeros(shape) for name, shape in problem.shapes.items()}
         start["W_0"][:, 0], start["W_1"][0] = DEPARTURE * left[:, 0], DEPARTURE * right[0]
         return _settle(problem, problem.pack(start), free)
+    if is_uniform(setting.pi):
+        raise OutOfReach("π is uniform: there is no first critical point apart from the origin")
     pi, w = setting.pi, np.eye(setting.d_model)[0]
     centred = np.log(pi) - np.log(pi).mean()
     norm = float(np.linalg.norm(pi))

@@ -18,7 +18,7 @@ from attndyn.theory.asserted.monotone import onset_slope as slope_at_onset
 from attndyn.theory.asserted.passage import Passage, closest_exponent, passage
 from attndyn.theory.asserted.symmetric import Symmetric, flow
 from attndyn.theory.computed import OF_GROUP, POSITIVE, group_of, plain_lam
-from attndyn.theory.formulas import Formula, registering
+from attndyn.theory.formulas import Formula, focus_rate, registering
 from attndyn.theory.setting import OutOfReach, Setting
 
 ASSERTED: dict[str, Formula] = {}
@@ -41,21 +41,36 @@ def _lam(setting: Setting) -> float:
     return plain_lam(setting)
 
 
+def _growing(setting: Setting) -> float:
+    """The same where there is a first plateau and attention grows on it."""
+    lam = _lam(setting)
+    if focus_rate(setting) == 0:
+        raise OutOfReach("attention does not grow on the first plateau: κ = 0")
+    return lam
+
+
+def _seed(setting: Setting) -> tuple[float, int]:
+    """ε and the seed of normal weights."""
+    if not setting.std or setting.seed is None:
+        raise OutOfReach("what is followed begins at normal weights of one ε > 0 and a seed")
+    return setting.std, setting.seed
+
+
 # -- arrival, escape, and how close to the plateau ---------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def _passage(setting: Setting, times: float = 1.0) -> Passage:
-    if setting.std is None or setting.seed is None:
-        raise OutOfReach("a passage begins at normal weights of one ε and a seed")
-    lam = _lam(setting)
-    return passage(setting.pi, lam, setting.d_model, times * setting.std, setting.seed)
+    std, seed = _seed(setting)
+    return passage(setting.pi, _growing(setting), setting.d_model, times * std, seed)
 
 
 @_asserted(r"T_1/T_p", "time of escape over time of arrival on the plateau", PASSING, bounds=POSITIVE)
 def escape_over_arrival(setting: Setting) -> float:
     """Zero where the run never arrives within 5 %."""
     seen = _passage(setting)
+    if seen.arrival == 0:
+        raise OutOfReach("the run begins on the plateau")
     return seen.escape / seen.arrival if np.isfinite(seen.arrival) else 0.0
 
 
@@ -69,12 +84,14 @@ def plateau_power(setting: Setting) -> float:
 @_asserted(r"\min(1, 2\mu/(\mu + 2\kappa))", "power of ε in the closest approach, predicted", PASSING)
 def plateau_power_predicted(setting: Setting) -> float:
     """See `closest_exponent`."""
-    return closest_exponent(setting.pi, _lam(setting), setting.d_model)
+    return closest_exponent(setting.pi, _growing(setting), setting.d_model)
 
 
 @_asserted("n", "power of ε in the second singular value of W_0 nearest to the plateau", PASSING)
 def off_rank_power(setting: Setting) -> float:
     """From two passages of one seed, at ε and at ε/10."""
+    if setting.d_model == 1:
+        raise OutOfReach("d_model 1: W_0 has one singular value only")
     near, nearer = (_passage(setting, times).off_rank for times in (1.0, 0.1))
     return float(np.log10(near / nearer))
 
@@ -90,7 +107,7 @@ def off_rank_power(setting: Setting) -> float:
 )
 def attention_block_error(setting: Setting) -> float:
     """With the Jacobian by complex steps, and ŵ along the first axis."""
-    network = Exact.sticky(setting.pi, _lam(setting), setting.d_model)
+    network = Exact.sticky(setting.pi, _growing(setting), setting.d_model)
     direction = np.eye(setting.d_model)[0]
     block, _ = attention_block.linearisation(network, attention_block.critical_point(network, direction))
     kappa = abs(attention_block.coupling_rate(network))
@@ -232,10 +249,8 @@ def transverse_second_derivative_odd(setting: Setting) -> float:
 
 @lru_cache(maxsize=16)
 def _law(setting: Setting) -> dict[str, float]:
-    if setting.std is None or setting.seed is None:
-        raise OutOfReach("the law is followed from normal weights of one ε and a seed")
     network = Exact.sticky(setting.pi, _lam(setting), setting.d_model)
-    return law_errors(network, network.initial(setting.std, setting.seed), horizon=600).at()
+    return law_errors(network, network.initial(*_seed(setting)), horizon=600).at()
 
 
 @_asserted("", "drift of the exact law over a cycle, over ‖W_0‖² + ‖W_1‖²", PASSING, bounds=POSITIVE)

@@ -76,9 +76,11 @@ def passage(
 
     stopped.terminal = True  # type: ignore[attr-defined]
     start = network.initial(std, seed)
+    # nothing comes before a stop that is there at once
+    horizon = _horizon(pi, lam, width, std) if moved(start) < stop else 0.0
     solution = integrate.solve_ivp(
         lambda _, flat: -network.gradient(flat),
-        (0, _horizon(pi, lam, width, std)),
+        (0, horizon),
         start,
         method="DOP853",
         rtol=1e-8,
@@ -98,7 +100,7 @@ def passage(
         escape=escape,
         closest=distance(closest),
         size_gap=float(abs((np.sum(w_0**2) + np.sum(w_1**2)) / size - 1)),
-        off_rank=float(values[1] / values[0]),
+        off_rank=float(values[1] / values[0]) if width > 1 else 0.0,
         amplitude=float(np.linalg.norm(w_q @ w_k.T)),
     )
 
