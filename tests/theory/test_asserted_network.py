@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from attndyn.theory.analytic import jacobian
 from attndyn.theory.asserted.circle import derivative, mixed, second
-from attndyn.theory.asserted.exact import Exact, jacobian
+from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.asserted.symmetric import Symmetric, flow
 from attndyn.theory.problem import Problem
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from attndyn.theory.analytic import jacobian
 from attndyn.theory.asserted.attention_block import (
     coupling_rate,
     critical_point,
     linearisation,
     predicted_block,
 )
-from attndyn.theory.asserted.exact import Exact, jacobian
+from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.asserted.passage import closest_exponent, contraction_rate, exponent, passage
 from attndyn.theory.asserted.simplex import identity_errors, symmetric_probabilities, variance
 from attndyn.theory.closed_forms import condensation_rate, focus_rate

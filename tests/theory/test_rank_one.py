@@ -89,13 +89,14 @@ def test_the_reduced_loss_and_gradient_are_the_engines(architecture, value, tran
         )
     )
     simulation = Simulation(spec, "numpy")
-    flow = RankOne(Setting.of(spec), sign)
     rng = np.random.default_rng(1)
-    u, v, w, a = (rng.normal(size=n) for n in (4, 4, 7, 7))
+    u, v, w, grows, decays = (rng.normal(size=n) for n in (4, 4, 7, 7, 7))
     w /= np.linalg.norm(w)
-    alpha, c = float(np.linalg.norm(a)), 0.7 if value == "true" else 1.0
+    alpha, beta = float(np.linalg.norm(grows)), float(np.linalg.norm(decays))
+    flow, c = RankOne(Setting.of(spec), sign, alpha * beta), 0.7 if value == "true" else 1.0
+    a, b = grows + decays, sign * (grows - decays)
     weights = {"W_0": np.outer(u, w), "W_1": np.outer(w, v), "W_Q": np.outer(w, a)}
-    weights |= {"W_K": sign * np.outer(w, a), "W_V": c * np.outer(w, w)}
+    weights |= {"W_K": np.outer(w, b), "W_V": c * np.outer(w, w)}
     for name, array in simulation.parameters.items():
         array[...] = weights[name]
     state = flow.pack(u, v, c, alpha)
@@ -104,7 +105,13 @@ def test_the_reduced_loss_and_gradient_are_the_engines(architecture, value, tran
     du, dv, dc, dq = flow.gradient(state)
     np.testing.assert_allclose(gradient["W_0"], np.outer(du, w), atol=1e-13)
     np.testing.assert_allclose(gradient["W_1"], np.outer(w, dv), atol=1e-13)
-    np.testing.assert_allclose(gradient["W_Q"], sign * dq * np.outer(w, a), atol=1e-13)
+    np.testing.assert_allclose(gradient["W_Q"], dq * np.outer(w, b), atol=1e-13)
+    np.testing.assert_allclose(gradient["W_K"], dq * np.outer(w, a), atol=1e-13)
+    # of what W_Q and W_K have along w one half grows at the rate at which the other decays
+    rate = flow.velocity(state)[-1] / alpha
+    slopes = gradient["W_Q"] + sign * gradient["W_K"], gradient["W_Q"] - sign * gradient["W_K"]
+    np.testing.assert_allclose(slopes[0], -2 * rate * np.outer(w, grows), atol=1e-13)
+    np.testing.assert_allclose(slopes[1], 2 * rate * np.outer(w, decays), atol=1e-13)
     if value == "true":
         np.testing.assert_allclose(gradient["W_V"], dc * np.outer(w, w), atol=1e-13)
 

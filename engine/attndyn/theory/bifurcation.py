@@ -16,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 from attndyn.data.stationary import Symmetric
+from attndyn.theory.analytic import jacobian
 from attndyn.theory.manifold import Manifold
 from attndyn.theory.setting import OutOfReach, Setting
 
@@ -124,9 +125,7 @@ class DegeneratePoint:
         """
         d = self.group.d_vocab
         a, b, z = self.manifold.unpack(self.theta)
-        reads = np.stack(
-            [self.manifold.parts(self.theta + 1e-30j * e).read.imag / 1e-30 for e in np.eye(2 * d + 1)]
-        ).T
+        reads = jacobian(lambda theta: self.manifold.parts(theta).read, self.theta)
         by_a, by_z = reads[:, :d], reads[:, 2 * d]
         along = np.r_[-np.linalg.solve(by_a, by_z), np.zeros(d), 1]
         rows = np.stack([np.r_[a, -b, -z], np.r_[np.zeros(d), np.ones(d), 0], along])

@@ -8,13 +8,13 @@ docs/theory-bifurcation.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy import integrate
 
-from attndyn.theory.closed_forms import embedding_scale
-from attndyn.theory.plateau import is_uniform
+from attndyn.theory.analytic import jacobian
+from attndyn.theory.plateau import first_plateau, is_uniform
+from attndyn.theory.rank_one import Parts, RankOne
 from attndyn.theory.setting import OutOfReach, Setting
 
 #: a critical point's largest gradient component, at most
@@ -24,19 +24,8 @@ KICK = 1e-4
 #: a rate of a new direction that is zero to rounding
 CLOSED = 1e-10
 
-_COMPLEX_STEP = 1e-30
 _ARRIVED = 1e-8
-_ROUNDING = 1e-12
 _EXCURSIONS = 200
-
-
-class Parts(NamedTuple):
-    """What loss and gradient are made of, at one point."""
-
-    attention: np.ndarray  # A (query, key)
-    read: np.ndarray  # c = A a (query,)
-    predicted: np.ndarray  # (query, next_token)
-    d_logits: np.ndarray  # dL = π (predicted − P) (query, next_token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +42,11 @@ class Manifold:
         if self.setting.residual or self.setting.value_projection:
             raise OutOfReach("the rank-one manifold is worked out for pure attention without W_V")
 
+    @property
+    def flow(self) -> RankOne:
+        """The reduced flow, with a = b of length z and no W_V."""
+        return RankOne(self.setting)
+
     def unpack(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, complex]:
         """a `(token,)`, b `(next_token,)` and z of a point."""
         d = self.setting.d_vocab
@@ -60,31 +54,16 @@ class Manifold:
 
     def parts(self, theta: np.ndarray) -> Parts:
         """Attention, what each query reads, predictions and dL; also of a complex point."""
-        a, b, z = self.unpack(theta)
-        log_pi = np.log(self.setting.pi)
-        attention = _softmax(self.setting.score_scale * z * z * np.outer(a, a) + log_pi)
-        read = attention @ a
-        predicted = _softmax(np.outer(read, b))
-        return Parts(
-            attention, read, predicted, self.setting.pi[:, None] * (predicted - self.setting.transition)
-        )
+        return self.flow.parts(_state(theta))
 
     def loss(self, theta: np.ndarray) -> float:
         """Cross-entropy of the next token in nats."""
-        log_predicted = np.log(self.parts(theta).predicted)
-        return float(-self.setting.pi @ (self.setting.transition * log_predicted).sum(axis=1))
+        return self.flow.loss(_state(theta))
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
         """∂L/∂θ `(2 token + 1,)`; also at a complex point."""
-        a, b, z = self.unpack(theta)
-        attention, read, _, d_logits = self.parts(theta)
-        d_read = d_logits @ b
-        centred = attention * (a - read[:, None])
-        d_scores = d_read[:, None] * centred
-        strength = self.setting.score_scale * z * z
-        d_a = attention.T @ d_read + strength * (d_scores + d_scores.T) @ a
-        d_z = 2 * self.setting.score_scale * z * (a @ d_scores @ a)
-        return np.r_[d_a, d_logits.T @ read, d_z]
+        d_a, d_b, _, d_q = self.flow.gradient(_state(theta))
+        return np.r_[d_a, d_b, 2 * theta[-1] * d_q]
 
     def velocity(self, theta: np.ndarray) -> np.ndarray:
         """dθ/dt of the full gradient flow: W_Q and W_K each take half of the slope of z."""
@@ -94,11 +73,7 @@ class Manifold:
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """∂²L/∂θ², exact to rounding: the gradient is analytic, so complex steps have no step error."""
-        columns = []
-        for unit in np.eye(len(theta)):
-            stepped = self.gradient(theta + 1j * _COMPLEX_STEP * unit)
-            columns.append(stepped.imag / _COMPLEX_STEP)
-        hessian = np.stack(columns)
+        hessian = jacobian(self.gradient, theta)
         return (hessian + hessian.T) / 2
 
     def rates(self, theta: np.ndarray) -> np.ndarray:
@@ -118,12 +93,10 @@ class Manifold:
         Raises:
             OutOfReach: π is uniform, where it is the origin.
         """
-        pi = self.setting.pi
-        if is_uniform(pi):
+        if is_uniform(self.setting.pi):
             raise OutOfReach("π is uniform: there is no first plateau apart from the origin")
-        scale = embedding_scale(pi)
-        centred = np.log(pi) - np.log(pi).mean()
-        return np.r_[scale * pi, centred / (scale * (pi @ pi)), z]
+        first = first_plateau(self.setting)
+        return np.r_[first.u, first.v, z]
 
     def lift(self, theta: np.ndarray, w: np.ndarray, u: np.ndarray) -> dict[str, np.ndarray]:
         """The weights of the whole model at a point, for unit vectors w `(model,)` and u `(d_head,)`."""
@@ -142,9 +115,9 @@ class Manifold:
             OutOfReach: attention does not grow on the first plateau, or the flow does not come to rest.
         """
         theta = self.plateau(kick)
-        rate = self._focus_rate()
-        if not rate > _ROUNDING:
-            found = "0 but for rounding" if abs(rate) <= _ROUNDING else f"{rate:.3g}"
+        rate = first_plateau(self.setting).kappa
+        if rate <= 0:
+            found = f"{rate:.3g}" if rate else "0 but for rounding"
             raise OutOfReach(f"attention does not grow on the first plateau: its rate is {found}")
 
         def velocity(_: float, state: np.ndarray) -> np.ndarray:
@@ -186,8 +159,10 @@ class Manifold:
             raise OutOfReach(f"no critical point of the rank-one manifold was found: residual {residual:.1e}")
         return theta
 
-    def _focus_rate(self) -> float:
-        return float(-self.hessian(self.plateau())[-1, -1] / 2)
+
+def _state(theta: np.ndarray) -> np.ndarray:
+    """The state of `RankOne` that a point is: c = 1."""
+    return np.r_[theta[:-1], 1.0, theta[-1]]
 
 
 def _coordinates(theta: np.ndarray, d: int) -> np.ndarray:
@@ -202,9 +177,3 @@ def _tied(theta: np.ndarray, group: slice | None, d: int) -> np.ndarray:
         for half in (theta[:d], theta[d : 2 * d]):
             half[group] = half[group].mean()
     return theta
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis, of complex numbers too."""
-    grown = np.exp(logits - logits.real.max(axis=-1, keepdims=True))
-    return grown / grown.sum(axis=-1, keepdims=True)

@@ -45,11 +45,13 @@ class Start:
         u: the part of W_0 along the direction that grows, `(token,)`.
         v: the part of W_1 along it, `(next_token,)`.
         alpha: size of the combination of W_Q and W_K along it that grows.
+        beta: size of the one that decays.
     """
 
     u: np.ndarray
     v: np.ndarray
     alpha: float
+    beta: float
 
     @classmethod
     def expected(cls, setting: Setting) -> Start:
@@ -67,7 +69,7 @@ class Start:
         _, left, right = leading_mode(setting)
         size = setting.std * float(np.exp(digamma(setting.d_model / 2) / 2))
         _refuse_tiny(size)
-        return cls(size * left, size * right, size)
+        return cls(size * left, size * right, size, size)
 
     @classmethod
     def of(cls, setting: Setting, weights: Mapping[str, np.ndarray]) -> Start:
@@ -80,9 +82,10 @@ class Start:
         growing = left @ weights["W_0"] + weights["W_1"] @ right
         _refuse_tiny(float(np.abs(growing).max()))
         w = growing / np.linalg.norm(growing)
-        heads = w @ weights["W_Q"] + _sign(first_plateau(setting)) * (w @ weights["W_K"])
-        _refuse_tiny(float(np.abs(heads).max()))
-        return cls(weights["W_0"] @ w, w @ weights["W_1"], float(np.linalg.norm(heads)) / 2)
+        query, key = w @ weights["W_Q"], _sign(first_plateau(setting)) * (w @ weights["W_K"])
+        _refuse_tiny(float(np.abs(query + key).max()))
+        alpha, beta = (float(np.linalg.norm(both)) / 2 for both in (query + key, query - key))
+        return cls(weights["W_0"] @ w, w @ weights["W_1"], alpha, beta)
 
     @classmethod
     def drawn(cls, setting: Setting) -> Start:
@@ -114,7 +117,7 @@ def onsets(setting: Setting, start: Start | None = None) -> Mapping[str, float]:
     rate = leading_mode(setting)[0]
     start = _start(setting) if start is None else start
     plateau = first_plateau(setting)
-    flow = RankOne(setting, _sign(plateau))
+    flow = _flow(setting, start)
     solution = _solve(flow, start, _horizon(rate, plateau, start), events=_events(flow, plateau))
     return MappingProxyType(
         {
@@ -130,8 +133,8 @@ def follow(setting: Setting, times: np.ndarray, start: Start | None = None) -> t
     Raises:
         OutOfReach: see `onsets`.
     """
-    flow = RankOne(setting, _sign(first_plateau(setting)))
     start = _start(setting) if start is None else start
+    flow = _flow(setting, start)
     return flow, _solve(flow, start, float(times[-1]), t_eval=times).y.T
 
 
@@ -144,7 +147,7 @@ def begins_past(setting: Setting, stage: str) -> bool:
         OutOfReach: see `onsets`.
     """
     plateau, start = first_plateau(setting), _start(setting)
-    flow = RankOne(setting, _sign(plateau))
+    flow = _flow(setting, start)
     event = _events(flow, plateau)[STAGES.index(stage)]
     return stage != "dilution" and event(0.0, _packed(flow, start)) >= 0
 
@@ -158,6 +161,10 @@ def _start(setting: Setting) -> Start:
     """What the setting's seed draws, or the typical start if it has none."""
     drawn = setting.seed is not None and setting.std and setting.d_model <= MAX_DRAWN
     return Start.drawn(setting) if drawn else Start.expected(setting)
+
+
+def _flow(setting: Setting, start: Start) -> RankOne:
+    return RankOne(setting, _sign(first_plateau(setting)), start.alpha * start.beta)
 
 
 def _solve(flow: RankOne, start: Start, until: float, **options: Any) -> Any:

@@ -4,54 +4,81 @@ Where all rows of W_0, all columns of W_1 and the row spaces of W_Q and W_K lie 
 
     W_0 = u ŵᵀ    W_1 = ŵ vᵀ    W_Q = ŵ aᵀ    W_K = ŵ bᵀ    [W_V = c ŵ ŵᵀ]
 
-they stay so under gradient flow, for every chain. With a = ±b of length α (any other part of them dies out
-beside the one that grows) what is left is a flow in 2d + 2 dimensions, `(u, v, c, α)`, that starts where the
-linear theory of the origin ends and knows nothing of the width m but the scale of the scores.
+they stay so under gradient flow, for every chain. Attention knows of a and b only q = aᵀb = ±(α² − β²), with
+the lengths α of (a ± b)/2 and β of (a ∓ b)/2: one grows and the other decays at the same rate, so that αβ is
+constant. What is left is a flow in 2d + 2 dimensions, `(u, v, c, α)`, that starts where the linear theory of
+the origin ends and knows nothing of the width m but the scale of the scores.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
+from attndyn.theory.analytic import softmax
 from attndyn.theory.setting import Setting
+
+
+class Parts(NamedTuple):
+    """What loss and gradient are made of, at one state."""
+
+    attention: np.ndarray  # A (query, key)
+    mixed: np.ndarray  # A u (query,)
+    read: np.ndarray  # c A u [+ u], which the logits are v times (query,)
+    predicted: np.ndarray  # (query, next_token)
+    d_logits: np.ndarray  # dL = π (predicted − P) (query, next_token)
 
 
 @dataclass(frozen=True, eq=False)
 class RankOne:
-    """The reduced flow of a setting.
+    """The reduced flow of a setting; states may be complex, but where a real number is returned.
 
     Attributes:
         setting: the chain and the model.
-        sign: of b against a: +1 where attention grows towards frequent tokens, -1 where it grows away.
+        sign: of q: +1 where attention grows towards frequent tokens, -1 where it grows away.
+        product: α β, which the flow keeps; 0 if a and b are as long as each other and parallel.
     """
 
     setting: Setting
     sign: float = 1.0
+    product: float = 0.0
 
     def pack(self, u: np.ndarray, v: np.ndarray, c: float = 1.0, alpha: float = 0.0) -> np.ndarray:
         """A state `(2 token + 2,)`; without W_V, c is 1 and stays."""
         return np.r_[u, v, c, alpha]
 
-    def unpack(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
+    def unpack(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, complex, complex]:
         """u `(token,)`, v `(next_token,)`, c and α of a state."""
         d = self.setting.d_vocab
-        return state[:d], state[d : 2 * d], float(state[-2]), float(state[-1])
+        return state[:d], state[d : 2 * d], state[-2], state[-1]
+
+    def strength(self, state: np.ndarray) -> complex:
+        """q = aᵀb."""
+        alpha = state[-1]
+        beta = self.product / alpha if self.product else 0.0
+        return self.sign * (alpha * alpha - beta * beta)
 
     def scores(self, state: np.ndarray) -> np.ndarray:
         """Z `(query, key)`, the scores of attention before their softmax."""
-        u, _, _, alpha = self.unpack(state)
-        return self.sign * self.setting.score_scale * alpha**2 * np.outer(u, u)
+        u = self.unpack(state)[0]
+        return self.setting.score_scale * self.strength(state) * np.outer(u, u)
 
-    def attention(self, state: np.ndarray) -> np.ndarray:
-        """A `(query, key)` at the stationary weights."""
-        return softmax(np.log(self.setting.pi) + self.scores(state), axis=1)
+    def parts(self, state: np.ndarray) -> Parts:
+        """Attention, what each query reads, predictions and dL."""
+        setting, (u, v, c, _) = self.setting, self.unpack(state)
+        attention = softmax(self.scores(state) + np.log(setting.pi))
+        mixed = attention @ u
+        read = c * mixed + u if setting.residual else c * mixed
+        predicted = softmax(np.outer(read, v))
+        return Parts(
+            attention, mixed, read, predicted, setting.pi[:, None] * (predicted - setting.transition)
+        )
 
     def loss(self, state: np.ndarray) -> float:
         """Cross-entropy of the population in nats."""
-        logits = self._logits(state)[2]
+        logits = np.outer(self.parts(state).read, self.unpack(state)[1])
         logits = logits - logits.max(axis=1, keepdims=True)
         log_predicted = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return float(-self.setting.pi @ (self.setting.transition * log_predicted).sum(axis=1))
@@ -62,27 +89,14 @@ class RankOne:
         alpha = state[-1]
         return -np.r_[du, dv, dc if self.setting.value_projection else 0.0, self.sign * dq * alpha]
 
-    def gradient(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """Derivatives of the loss by u, v, c and q = aᵀb."""
-        u, v, c, alpha = self.unpack(state)
-        setting, scale = self.setting, self.setting.score_scale
-        attention, mixed, logits = self._logits(state)
-        d_logits = setting.pi[:, None] * (softmax(logits, axis=1) - setting.transition)
-        d_read = d_logits @ v  # of what each query reads, c · mixed [+ u]
+    def gradient(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, complex, complex]:
+        """Derivatives of the loss by u, v, c and q."""
+        setting, (u, v, c, _) = self.setting, self.unpack(state)
+        attention, mixed, read, _, d_logits = self.parts(state)
+        d_read = d_logits @ v
         d_mixed = c * d_read
-        d_attention = np.outer(d_mixed, u)
-        d_scores = attention * (d_attention - (attention * d_attention).sum(axis=1, keepdims=True))
-        q = self.sign * alpha**2
-        d_u = attention.T @ d_mixed + scale * q * (d_scores + d_scores.T) @ u
+        d_scores = setting.score_scale * d_mixed[:, None] * attention * (u - mixed[:, None])
+        d_u = attention.T @ d_mixed + self.strength(state) * (d_scores + d_scores.T) @ u
         if setting.residual:
             d_u = d_u + d_read
-        read = c * mixed + (u if setting.residual else 0.0)
-        return d_u, d_logits.T @ read, float(mixed @ d_read), float(scale * u @ d_scores @ u)
-
-    def _logits(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Attention `(query, key)`, the mixed embedding `(query,)`, logits `(query, next_token)`."""
-        u, v, c, _ = self.unpack(state)
-        attention = self.attention(state)
-        mixed = attention @ u
-        read = c * mixed + (u if self.setting.residual else 0.0)
-        return attention, mixed, np.outer(read, v)
+        return d_u, d_logits.T @ read, mixed @ d_read, u @ d_scores @ u

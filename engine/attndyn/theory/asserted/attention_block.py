@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attndyn.theory.asserted.exact import Exact, jacobian
+from attndyn.theory.analytic import jacobian
+from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.closed_forms import embedding_scale
 
 

@@ -16,8 +16,9 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from attndyn.theory.analytic import jacobian
 from attndyn.theory.asserted.circle import derivative, mixed, second
-from attndyn.theory.asserted.exact import Exact, jacobian
+from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.asserted.symmetric import Symmetric, flow
 
 #: an eigenvalue of the Hessian at most this large counts as zero; the others are far larger

@@ -5,10 +5,11 @@ An analytic continuation (no absolute values, no conjugates) is what complex ste
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+
+from attndyn.theory.analytic import softmax
 
 SHORT_NAMES = ("W_0", "W_1", "W_Q", "W_K")
 
@@ -101,16 +102,3 @@ class Exact:
             "W_K": w_0.T @ d_scores.T @ queries,
         }
         return self.pack(gradients)
-
-
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Softmax over the last axis; analytic: the shift is by a real number."""
-    powers = np.exp(scores - scores.real.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def jacobian(gradient: Callable[[np.ndarray], np.ndarray], point: np.ndarray) -> np.ndarray:
-    """Derivative matrix `(output, input)` at a real point by complex steps: exact to rounding."""
-    step = 1e-30
-    columns = [gradient(point + 1j * step * unit).imag / step for unit in np.eye(len(point))]
-    return np.stack(columns, axis=1)

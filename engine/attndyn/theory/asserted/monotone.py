@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attndyn.theory.asserted.exact import jacobian
+from attndyn.theory.analytic import jacobian
 from attndyn.theory.asserted.symmetric import Flow, Symmetric
 
 
