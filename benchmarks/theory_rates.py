@@ -90,8 +90,8 @@ def row(number: int, drawn: dict[str, Any]) -> dict[str, float]:
     for std in SCALES:
         options = drawn | {"std": std, "atol": 1e-6 * std}
         first = Setting.of(parse_spec(SPEC.format(**options, time=1)))
-        typical = onsets(first, Start.expected(first))
-        longest = 1.05 * float(np.nanmax(list(onsets(first).values())))
+        typical, own = onsets(first, Start.expected(first)), onsets(first, Start.drawn(first))
+        longest = 1.05 * float(np.nanmax(list(own.values())))
         setting, measured = run(parse_spec(SPEC.format(**options, time=longest)))
         if std == min(SCALES):
             for name in ("condensation_rate", "focus_rate", "loss_plateau"):
@@ -103,7 +103,7 @@ def row(number: int, drawn: dict[str, Any]) -> dict[str, float]:
             found["row norms"] = max(rows, key=abs)
         for stage in STAGES:
             time = measured.value(f"onset_{stage}")
-            found[f"{stage} {std:g}"] = time / onsets(setting)[stage] - 1
+            found[f"{stage} {std:g}"] = time / own[stage] - 1
             found[f"{stage} {std:g} typical"] = time / typical[stage] - 1
     return {name: 100 * value for name, value in found.items()}
 

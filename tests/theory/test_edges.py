@@ -8,7 +8,7 @@ import pytest
 from attndyn.theory.asserted.passage import passage
 from attndyn.theory.formulas import FORMULAS, evaluate
 from attndyn.theory.manifold import Manifold
-from attndyn.theory.onsets import Start, onsets
+from attndyn.theory.onsets import Start, follow
 from attndyn.theory.plateau import first_plateau
 from attndyn.theory.quantities import QUANTITIES
 from attndyn.theory.quantities import evaluate as computed
@@ -66,12 +66,22 @@ def test_every_formula_of_an_edge_has_a_value_or_a_reason():
             assert np.isfinite(value), name
 
 
-def test_a_run_that_begins_above_a_level():
-    large = replace(PLAIN, std=5.0, seed=0)
-    assert np.isnan(onsets(large)["condensation"])
-    for name in ("onset_condensation", "onset_focus"):
-        with pytest.raises(OutOfReach, match="begins above its level"):
+@pytest.mark.parametrize("seed", [0, None])
+@pytest.mark.parametrize("std", [0.03, 5.0])
+def test_a_start_that_is_not_small(std, seed):
+    """W_0 begins at 0.12 of its plateau, or at 20 times its size."""
+    large = replace(PLAIN, std=std, seed=seed)
+    for name in ("onset_condensation", "onset_focus", "onset_dilution"):
+        with pytest.raises(OutOfReach, match="not small: W_0 begins at"):
             evaluate(name, large)
+    with pytest.raises(OutOfReach, match="not small"):
+        follow(large, np.array([0.0, 1.0]))
+    assert evaluate("onset_focus", replace(large, std=0.02)) > 0
+
+
+def test_a_flow_with_nothing_to_follow():
+    with pytest.raises(OutOfReach, match="nothing grows"):
+        follow(UNIFORM, np.array([0.0, 1.0]))
 
 
 def test_a_rate_that_is_rounding_is_zero():

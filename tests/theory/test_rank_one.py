@@ -9,7 +9,8 @@ from attndyn.simulation import Simulation
 from attndyn.spec import parse_spec
 from attndyn.theory import closed_forms
 from attndyn.theory.formulas import evaluate
-from attndyn.theory.onsets import SCORE_LEVEL, Start, onsets
+from attndyn.theory.measure import Measurement, Record
+from attndyn.theory.onsets import MOST_SHARE, SCORE_LEVEL, Start, onsets
 from attndyn.theory.plateau import first_plateau, leading_mode, origin_coupling, transverse_rate
 from attndyn.theory.rank_one import RankOne
 from attndyn.theory.setting import OutOfReach, Setting
@@ -198,6 +199,27 @@ def test_onsets_of_a_run(transition):
     second = np.einsum("tm,tm->t", record["W_0"][:, 1], w) * np.sign(side)
     fell = np.argmax((second < u[1] / 2) & (time > 2 * predicted["condensation"]))
     assert time[fell] == pytest.approx(predicted["dilution"], rel=0.01)
+
+
+def onset_errors(share):
+    """|predicted / measured − 1| of each onset where W_0 begins at a share of its norm on the plateau."""
+    setting = setting_of(std=share * first_plateau(setting_of()).norm / np.sqrt(4 * 7))
+    predicted = onsets(setting, Start.drawn(setting))
+    _, time, record = integrate(std=setting.std, time=1.1 * predicted["dilution"], steps=400)
+    weights = {name: record[name] for name in ("W_0", "W_1", "W_Q", "W_K")}
+    seen = Measurement(setting, Record(time, weights, np.empty(0), np.empty(0)))
+    return {stage: abs(at / getattr(seen, f"onset_{stage}") - 1) for stage, at in predicted.items()}
+
+
+def test_onsets_are_good_from_weights_as_large_as_is_allowed():
+    errors = onset_errors(MOST_SHARE)
+    assert errors["condensation"] < 0.001
+    assert errors["focus"] < 0.05
+    assert errors["dilution"] < 0.05
+
+
+def test_onsets_are_no_good_from_weights_far_larger():
+    assert np.nanmax(list(onset_errors(5 * MOST_SHARE).values())) > 0.2
 
 
 def test_a_typical_start_is_the_middle_of_those_drawn():

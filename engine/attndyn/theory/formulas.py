@@ -15,7 +15,7 @@ import numpy as np
 from attndyn.registry import nearest
 from attndyn.theory import closed_forms
 from attndyn.theory.manifold import CLOSED, Manifold
-from attndyn.theory.onsets import begins_past, onsets
+from attndyn.theory.onsets import MOST_SHARE, onsets
 from attndyn.theory.plateau import first_plateau, is_uniform, leading_mode, transverse_rate
 from attndyn.theory.setting import OutOfReach, Setting
 
@@ -103,6 +103,7 @@ MOST_TOKENS = 32
 #: bounds of what is nonnegative by construction: norms, sizes of rates, times, losses
 POSITIVE = (0.0, math.inf)
 LIMIT = f"ε → 0, {FLOW}"
+FROM_SMALL = f"W_0 begins at {MOST_SHARE} of its plateau at most, {FLOW}"
 
 
 @_formula(
@@ -215,14 +216,20 @@ def loss_floor(setting: Setting) -> float:
 
 
 @_formula(
-    r"T_{\mathrm{I}}", "onset of condensation: W_0 at half of its plateau", FLOW, "time", bounds=POSITIVE
+    r"T_{\mathrm{I}}",
+    "onset of condensation: W_0 at half of its plateau",
+    FROM_SMALL,
+    "time",
+    bounds=POSITIVE,
 )
 def onset_condensation(setting: Setting) -> float:
     """See `onsets`; from the initial parameters of the setting's seed, or the typical ones without it."""
     return _onset(setting, "condensation")
 
 
-@_formula(r"T_{\mathrm{II}}", "onset of focus: scores of attention at 0.01", FLOW, "time", bounds=POSITIVE)
+@_formula(
+    r"T_{\mathrm{II}}", "onset of focus: scores of attention at 0.01", FROM_SMALL, "time", bounds=POSITIVE
+)
 def onset_focus(setting: Setting) -> float:
     """See `onsets`."""
     focus_rate(setting)
@@ -232,7 +239,7 @@ def onset_focus(setting: Setting) -> float:
 @_formula(
     r"T_{\mathrm{III}}",
     "onset of dilution: second token's embedding at half again",
-    FLOW,
+    FROM_SMALL,
     "time",
     bounds=POSITIVE,
 )
@@ -246,8 +253,6 @@ def _onset(setting: Setting, stage: str) -> float:
     time = onsets(setting)[stage]
     if not np.isnan(time):
         return time
-    if begins_past(setting, stage):
-        raise OutOfReach(f"{stage} does not set in: the run begins above its level")
     if stage == "condensation":
         raise OutOfReach("condensation does not set in: W_0 does not come to half of its plateau")
     raise OutOfReach(f"{stage} does not set in: attention has no gradient, or no embedding retracts")

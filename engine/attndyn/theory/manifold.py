@@ -8,6 +8,7 @@ docs/theory-bifurcation.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import integrate
@@ -47,7 +48,7 @@ class Manifold:
         """The reduced flow, with a = b of length z and no W_V."""
         return RankOne(self.setting)
 
-    def unpack(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, complex]:
+    def unpack(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
         """a `(token,)`, b `(next_token,)` and z of a point."""
         d = self.setting.d_vocab
         return theta[:d], theta[d : 2 * d], theta[2 * d]

@@ -6,6 +6,9 @@ The onsets are crossings of stated levels, on the rank-one manifold and in a tra
     focus          ‖Z‖, the Frobenius norm of the scores of attention, reaches 0.01
     dilution       the embedding of the second most frequent token, along the leading direction of W_0, has
                    fallen back to half of its size on the plateau
+
+The flow leaves out what the initial weights have beside the one direction that grows. Onsets are predicted
+while that is small, see `MOST_SHARE`: up to there they were within 10 % of the exact flow's (docs/theory.md).
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ SHARE = 0.5
 NO_RATE = 1e-12
 #: size of initial parameters below which squares lose digits, and soon are 0
 LEAST_SIZE = 1e-150
+#: largest norm of the initial W_0, as a share of its norm on the plateau, from which onsets are predicted
+MOST_SHARE = 0.1
 #: widest model whose initial parameters are drawn for the prediction
 MAX_DRAWN = 4096
 
@@ -112,7 +117,8 @@ def onsets(setting: Setting, start: Start | None = None) -> Mapping[str, float]:
             none.
 
     Raises:
-        OutOfReach: with W_V, where growth from the origin has no linear regime; see also `Start.expected`.
+        OutOfReach: with W_V, where growth from the origin has no linear regime; without a given start, the
+            setting's is not small; see also `Start.expected`.
     """
     rate = leading_mode(setting)[0]
     start = _start(setting) if start is None else start
@@ -138,27 +144,20 @@ def follow(setting: Setting, times: np.ndarray, start: Start | None = None) -> t
     return flow, _solve(flow, start, float(times[-1]), t_eval=times).y.T
 
 
-def begins_past(setting: Setting, stage: str) -> bool:
-    """Whether the reduced flow begins where condensation or focus, as a level to cross, is behind it.
-
-    Never so of dilution, which is a return.
-
-    Raises:
-        OutOfReach: see `onsets`.
-    """
-    plateau, start = first_plateau(setting), _start(setting)
-    flow = _flow(setting, start)
-    event = _events(flow, plateau)[STAGES.index(stage)]
-    return stage != "dilution" and event(0.0, _packed(flow, start)) >= 0
-
-
 def _refuse_tiny(size: float) -> None:
     if size < LEAST_SIZE:
         raise OutOfReach(f"the initial parameters, of size {size:.1g}, are so small that squares underflow")
 
 
 def _start(setting: Setting) -> Start:
-    """What the setting's seed draws, or the typical start if it has none."""
+    """What the setting's seed draws, or the typical start if it has none; refuses one that is not small."""
+    leading_mode(setting)  # where nothing grows from the origin there is no plateau to compare with
+    share = (setting.std or 0.0) * np.sqrt(setting.d_vocab * setting.d_model) / first_plateau(setting).norm
+    if share > MOST_SHARE:
+        raise OutOfReach(
+            f"the initial weights are not small: W_0 begins at {share:.2g} of its norm on the first plateau, "
+            f"and onsets are predicted from at most {MOST_SHARE}"
+        )
     drawn = setting.seed is not None and setting.std and setting.d_model <= MAX_DRAWN
     return Start.drawn(setting) if drawn else Start.expected(setting)
 

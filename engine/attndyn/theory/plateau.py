@@ -62,7 +62,7 @@ def first_plateau(setting: Setting) -> Plateau:
     flow = RankOne(setting)
     state = _numerical(flow) if setting.residual else flow.pack(*_closed_form(setting))
     u, v, c, _ = flow.unpack(state)
-    return Plateau(u, v, c, flow.loss(state), _kappa(flow, state))
+    return Plateau(u, v, float(c), flow.loss(state), _kappa(flow, state))
 
 
 def is_uniform(pi: np.ndarray) -> bool:
@@ -147,7 +147,7 @@ def _closed_form(setting: Setting) -> tuple[np.ndarray, np.ndarray, float]:
 def _kappa(flow: RankOne, state: np.ndarray) -> float:
     """κ at a state without attention; exactly 0 where it is rounding beside the terms it is a sum of."""
     setting, (u, v, c, _) = flow.setting, flow.unpack(state)
-    kappa = -flow.gradient(state)[3]
+    kappa = -float(flow.gradient(state)[3])
     # predictions and P, of which it takes the difference, both have rows that sum to 1
     terms = (
         2 * setting.score_scale * abs(c) * (setting.pi @ np.abs(u)) * np.abs(v).max() * (setting.pi @ u**2)

@@ -13,7 +13,7 @@ the origin ends and knows nothing of the width m but the scale of the scores.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RankOne:
-    """The reduced flow of a setting; states may be complex, but where a real number is returned.
+    """The reduced flow of a setting. States may be complex, but for `loss`; so are c, α and q then.
 
     Attributes:
         setting: the chain and the model.
@@ -49,12 +49,12 @@ class RankOne:
         """A state `(2 token + 2,)`; without W_V, c is 1 and stays."""
         return np.r_[u, v, c, alpha]
 
-    def unpack(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, complex, complex]:
+    def unpack(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any, Any]:
         """u `(token,)`, v `(next_token,)`, c and α of a state."""
         d = self.setting.d_vocab
         return state[:d], state[d : 2 * d], state[-2], state[-1]
 
-    def strength(self, state: np.ndarray) -> complex:
+    def strength(self, state: np.ndarray) -> Any:
         """q = aᵀb."""
         alpha = state[-1]
         beta = self.product / alpha if self.product else 0.0
@@ -89,7 +89,7 @@ class RankOne:
         alpha = state[-1]
         return -np.r_[du, dv, dc if self.setting.value_projection else 0.0, self.sign * dq * alpha]
 
-    def gradient(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, complex, complex]:
+    def gradient(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any, Any]:
         """Derivatives of the loss by u, v, c and q."""
         setting, (u, v, c, _) = self.setting, self.unpack(state)
         attention, mixed, read, _, d_logits = self.parts(state)
