@@ -9,6 +9,8 @@ import pytest
 from attndyn import registry
 from attndyn.cli import main
 from attndyn.conformance import suite
+from attndyn.conformance.faults import Failure, Fault
+from attndyn.conformance.spec_core import CHECKS
 from conformance.suite_specs import tiny
 
 
@@ -144,8 +146,15 @@ def test_a_spec_without_claims(folder, conform):
     text = tiny("bare")
     (folder / "bare.yaml").write_text(text[: text.index("expect:")])
     code, out, err = conform("bare.yaml")
-    assert (code, out, err) == (0, "nothing to judge: 1 specs without claims or not quick\n", [])
-    assert not list(folder.glob("outputs/conformance/*"))
+    said = ["bare.yaml: claims nothing: it has no expect"]
+    said += ["nothing to judge: 1 specs without claims or not quick"]
+    assert (code, out.splitlines(), err) == (0, said, [])
+    found = results(folder)
+    assert (found["specs"], found["core"], found["refused"]) == ([], [], [])
+    assert found["left_out"] == [{"spec": "bare.yaml", "reason": "claims nothing: it has no expect"}]
+    (case,) = junit(folder).iter("testcase")
+    assert (case.get("classname"), case.get("name"), case[0].tag) == ("bare", "claims", "skipped")
+    assert not (folder / "outputs/conformance/claims.md").exists()
 
 
 @pytest.mark.parametrize("chosen", ["core", "all"])
@@ -155,7 +164,50 @@ def test_suites(write, folder, conform, chosen):
     assert (code, err) == (0, [])
     assert "spec tiny, from pure_attention, shortened" in out
     assert ("3 of 3" in out) == (chosen == "all")
-    assert (folder / "outputs").exists() == (chosen == "all")
+    assert "1 of 1 specs pass all checks of core" in out
+    assert (folder / "outputs/tiny").exists() == (chosen == "all")
+    assert (folder / "outputs/conformance/claims.md").exists() == (chosen == "all")
+    (core,) = results(folder)["core"]
+    assert (core["name"], core["passed"]) == ("tiny", True)
+    assert {each["verdict"] for each in core["checks"]} == {"holds"}
+    suites = {each.get("name"): each for each in junit(folder)}
+    assert set(suites) == {"tiny.core"} | ({"tiny"} if chosen == "all" else set())
+    names = [case.get("name") for case in suites["tiny.core"]]
+    assert names == [each["check"] for each in core["checks"]] == list(CHECKS)
+
+
+def test_a_check_of_core_that_fails_is_on_record(write, folder, conform, monkeypatch):
+    """A failure in JUnit, a verdict in JSON; what comes after one that raises is not reached."""
+
+    def lopsided(trial):
+        yield Failure(Fault.WRONG_SIGN, "gradient of W_0", "is minus the quotient,\x07 a bell")
+        yield Failure(Fault.WRONG_FACTOR, "gradient of W_1", "is twice the quotient")
+
+    def raising(trial):
+        raise ZeroDivisionError("by zero")
+
+    for name, check in (("gradients", lopsided), ("same spec, same bits", raising)):
+        monkeypatch.setitem(CHECKS, name, check)
+    write("tiny")
+    code, out, err = conform("--suite", "core")
+    assert (code, err) == (1, [])
+    assert out.splitlines()[-1] == "0 of 1 specs pass all checks of core: outputs/conformance"
+    (core,) = results(folder)["core"]
+    assert not core["passed"]
+    found = {each["check"]: each for each in core["checks"]}
+    assert found["runs to its end"] == {"check": "runs to its end", "verdict": "holds", "faults": []}
+    assert found["gradients"]["verdict"] == "fails"
+    assert [each["fault"] for each in found["gradients"]["faults"]] == ["wrong sign", "wrong factor"]
+    assert found["gradients"]["faults"][0]["subject"] == "gradient of W_0"
+    assert found["replicas are independent"]["verdict"] == "not reached"
+    (suite,) = junit(folder)
+    counts = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
+    assert counts == [str(len(CHECKS)), "2", "0", str(len(CHECKS) - 3)]
+    cases = {case.get("name"): case for case in suite}
+    failure = cases["gradients"].find("failure")
+    assert failure.get("message").startswith(r"wrong sign: gradient of W_0 is minus the quotient,\x07 a bell")
+    assert len(failure.text.splitlines()) == 2
+    assert cases["resumed as uninterrupted"].find("skipped") is not None
 
 
 def test_changes_and_places(write, folder, conform):

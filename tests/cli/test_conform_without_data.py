@@ -58,6 +58,7 @@ def test_is_not_run_and_the_others_are_judged(conform, tmp_path):
     judged = json.loads((tmp_path / "out" / "conformance" / "conformance.json").read_text())
     assert [spec["name"] for spec in judged["specs"]] == ["tiny"]
     assert judged["refused"] == []
+    assert [each["spec"] for each in judged["left_out"]] == ["specs/text.yaml"]
     waiting = (tmp_path / "claims.md").read_text().split("## Not yet run")[1]
     assert "the loss on the text falls | test | not yet run | the data of text | `of-text`" in waiting
 

@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from attndyn.conformance.faults import Failure, Fault, Report, Result
 from attndyn.conformance.ledger import COLUMNS, ledger
 from attndyn.conformance.plan import Plan, read_plan, spec_files
-from attndyn.conformance.record import as_json, as_junit
+from attndyn.conformance.record import Checked, as_json, as_junit
 from attndyn.conformance.suite import Judged
 from attndyn.conformance.verdicts import Finding, no_verdict
 from attndyn.errors import SpecError
@@ -201,7 +202,11 @@ def test_json_is_strict_and_as_documented():
     """No NaN or Infinity, which JSON does not have; every field stands in the document."""
     odd = replace(GOOD, figure=math.inf, band=(-math.inf, math.inf), interval=None, claim='"quoted" ≥ \u2028')
     problems = {Path("specs/x.yaml"): "x.yaml:1:1: one\nx.yaml:2:1: two"}
-    text = as_json([judged(GOOD, odd)], problems, "2026-01-01T00:00:00+00:00")
+    fails = Result("gradients", 1, (Failure(Fault.WRONG_SIGN, "W_0", "is minus", "6 steps"),))
+    spec = parse_spec(tiny())
+    checked = Checked(Path("specs/c.yaml"), spec, Report("spec", "c", "o", (fails,)))
+    left = {Path("specs/l.yaml"): "claims nothing"}
+    text = as_json([judged(GOOD, odd)], problems, "2026-01-01T00:00:00+00:00", [checked], left)
 
     def refuse(constant):
         raise AssertionError(constant)
@@ -216,7 +221,10 @@ def test_json_is_strict_and_as_documented():
     assert found["refused"] == [{"spec": "specs/x.yaml", "problems": ["x.yaml:1:1: one", "x.yaml:2:1: two"]}]
     section = DOCUMENT[DOCUMENT.index("## Judging claims") :]
     documented = set(re.findall(r"`([a-z_0-9]+)`", section))
-    names = {*found, *spec, *good, *found["refused"][0]}
+    (core,) = found["core"]
+    (check,) = core["checks"]
+    names = {*found, *spec, *good, *found["refused"][0], *core, *check, *check["faults"][0]}
+    names |= {*found["left_out"][0]}
     assert names - documented == set()
 
 

@@ -8,7 +8,8 @@ import netCDF4
 import pytest
 
 from attndyn import provenance, registry
-from attndyn.conformance import earlier
+from attndyn.cli import main
+from attndyn.conformance import earlier, rehearsal
 from attndyn.conformance.earlier import earlier_runs
 from attndyn.conformance.suite import Suite, SuiteInterrupted
 from attndyn.errors import SpecError
@@ -250,6 +251,82 @@ def test_references_to_what_is_no_spec(judge, out, tmp_path, reference, said):
     assert "expect[1].other" in lines[0]
     assert said in str(caught.value)
     assert directories(out) == []
+
+
+@pytest.mark.parametrize(
+    ("probes", "of", "said"),
+    [
+        (
+            "loss: {every: 1}",
+            "probe: parameters, variable: W_0",
+            "of.probe: 'other' has no probe 'parameters'",
+        ),
+        (
+            "parameters: {every: 5}",
+            "probe: parameters, variable: W_0, labels: {token: 4}",
+            "of.labels.token: no label 4",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["agreement", "trend"])
+def test_what_a_referred_run_will_not_have_is_found_before_any_run(
+    judge, out, tmp_path, kind, probes, of, said
+):
+    """Own run and the other one differ in their probes or tokens; the place is that of the reference."""
+    other = tiny(name="other").replace(
+        "loss: {every: 1}, attention: {every: 5}, parameters: {every: 5}", probes
+    )
+    other = other.replace("d_vocab: 3", "d_vocab: 2")
+    (tmp_path / "other.yaml").write_text(other[: other.index("expect:")], "utf-8")
+    more = f"""
+  - {{kind: agreement, id: a, claim: a, source: test, of: {{{of}}}, atol: 0.45,
+     other: {{spec: other.yaml}}}}
+"""
+    if kind == "trend":
+        more = f"""
+  - {{kind: trend, id: a, claim: a, source: test, of: {{{of}, across: max, at: last}},
+     direction: rising, at: 1,
+     runs: [{{at: 2, spec: other.yaml}}, {{at: 3, spec: other.yaml, set: {{optimizer.lr: 0.02}}}}]}}
+"""
+    with pytest.raises(SpecError) as caught:
+        judge(tiny().replace("d_vocab: 3", "d_vocab: 5") + more)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == (1 if kind == "agreement" else 2)
+    place = "expect[1].other" if kind == "agreement" else "expect[1].runs[0]"
+    assert lines[0].startswith(f"{tmp_path}/spec.yaml:25:")
+    assert f"{place}: other.yaml: {said}" in lines[0]
+    assert directories(out) == []
+
+
+def test_validating_a_spec_looks_at_what_it_reads_elsewhere(tmp_path, monkeypatch, capsys):
+    (tmp_path / "other.yaml").write_text(tiny(name="other").replace("parameters: {every: 5}", ""), "utf-8")
+    file = tmp_path / "spec.yaml"
+    of = "{probe: parameters, variable: W_0}"
+    more = "\n  - {kind: agreement, id: a, claim: a, source: t, atol: 0.1, other: {spec: other.yaml},"
+    more += f" of: {of}}}\n"
+    file.write_text(tiny() + more, "utf-8")
+    monkeypatch.setattr(sys, "argv", ["attndyn", "validate", str(file)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert "expect[1].other: other.yaml: of.probe: 'other' has no probe 'parameters'" in err
+
+
+def test_a_referred_spec_is_rehearsed_once(judge, tmp_path, monkeypatch):
+    """Not once for each learning rate of it."""
+    (tmp_path / "other.yaml").write_text(tiny(name="other"), "utf-8")
+    runs = ", ".join(f"{{at: {i}, spec: other.yaml, set: {{optimizer.lr: {i / 100}}}}}" for i in (1, 2, 3))
+    more = f"""
+  - {{kind: trend, id: a, claim: a, source: test, of: {{probe: loss, variable: loss, at: last}},
+     direction: falling, runs: [{runs}]}}
+"""
+    seen, real = [], rehearsal._misread
+    monkeypatch.setattr(
+        rehearsal, "_misread", lambda spec, chosen: seen.append(spec.name) or real(spec, chosen)
+    )
+    assert judge(tiny() + more).findings[1].verdict == "holds"
+    assert seen == ["other"]
 
 
 def test_references_in_a_circle(judge, out, tmp_path):

@@ -57,7 +57,8 @@ def conform(
     """Judge the claims of specs; check that plugins keep what their kind promises.
 
     Of specs: runs what is missing (finished runs of the same simulation by the same code are used again),
-    prints a verdict for each claim and writes conformance.json, junit.xml and claims.md to DIR/conformance.
+    prints a verdict for each claim and writes conformance.json, junit.xml and claims.md to DIR/conformance;
+    the first two have the checks of core, too. A spec that claims nothing is named, and is no failure.
     A suite that was interrupted goes on where it stopped. A spec whose data are not on this machine is left
     out, with a line that says so; nothing is fetched.
 

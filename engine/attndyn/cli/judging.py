@@ -51,6 +51,8 @@ class Runner:
         self.backend = backend
         self.judged: list[Judged] = []
         self.refused: dict[Path, str] = {}
+        self.checked: list[record.Checked] = []
+        self.left_out: dict[Path, str] = {}  # why there is nothing to judge of a spec
         self.passed_over = 0
         self.waiting: list[Waiting] = []  # claims of specs whose data are not on this machine
         self.code = 0
@@ -66,7 +68,7 @@ class Runner:
         folder = next(iter(specs.values()))
         plan = read_plan(folder)  # what is wrong with it, or cannot be written, is said before hours of runs
         files = [self.out / RESULTS / "claims.md", *([claims] if claims is not None else [])]
-        for file in files if self.suite != "core" else ():
+        for file in files:
             _check_writable(file)
         try:
             for path in specs:
@@ -77,11 +79,12 @@ class Runner:
         if claims is not None and self.code not in (0, FELL_SHORT):
             print(f"{claims}: not written, since not all claims have a verdict", file=sys.stderr)
             files = files[:1]
-        if not (self.judged or self.refused or self.waiting):
-            self._say_why_nothing()
-        elif self.suite != "core":
+        claims_there_are = bool(self.judged or self.refused or self.waiting) and self.suite != "core"
+        if claims_there_are or self.checked or self.code != INTERRUPTED:
             waiting = [*plan.waiting, *self.waiting]
-            self._write(files, plan.model_copy(update={"waiting": waiting}), folder, command)
+            found = plan.model_copy(update={"waiting": waiting})
+            self._write(files if claims_there_are else [], found, folder, command)
+        self._summarize(claims_there_are)
         return self.code
 
     def _one(self, path: Path) -> None:
@@ -113,10 +116,13 @@ class Runner:
             with announce(f"checking {spec.name}"):
                 report = check_spec(spec)
             show_report(report)
+            self.checked.append(record.Checked(path, spec, report))
             self.code = max(self.code, 0 if report.passed else FELL_SHORT)
         if self.suite == "core":
             return
         if not spec.expect:
+            self.left_out[path] = "claims nothing: it has no expect"
+            print(f"{path}: {self.left_out[path]}")
             self.passed_over += 1
             return
         with Progress() as progress:
@@ -130,7 +136,8 @@ class Runner:
 
     def _leave_out(self, spec: Spec, path: Path, absent: str) -> None:
         """Say that a spec is not run, for want of its data; its claims are listed as such."""
-        print(f"{path}: not run: {absent}", file=sys.stderr)
+        self.left_out[path] = f"not run: {absent}"
+        print(f"{path}: {self.left_out[path]}", file=sys.stderr)
         wanted = f"the data of {spec.name}"
         self.waiting += [
             Waiting(id=claim.id, claim=claim.claim, source=claim.source, waits_for=wanted)
@@ -138,15 +145,17 @@ class Runner:
         ]
 
     def _write(self, claims: Sequence[Path], plan: Plan, folder: Path, command: str) -> None:
-        """Write the results, the first of `claims` with them, and say in a line what they are."""
+        """Write the results, and the ledger to `claims`, the first of which is beside them."""
         results = self.out / RESULTS
         now = datetime.now(UTC)
         made_by = ", ".join(f"{name} {number}" for name, number in record.versions().items())
         versions = f"{now:%Y-%m-%d}, {made_by}"
         created = now.isoformat(timespec="seconds")
         files = {
-            results / "conformance.json": record.as_json(self.judged, self.refused, created),
-            results / "junit.xml": record.as_junit(self.judged, self.refused),
+            results / "conformance.json": record.as_json(
+                self.judged, self.refused, created, self.checked, self.left_out
+            ),
+            results / "junit.xml": record.as_junit(self.judged, self.refused, self.checked, self.left_out),
         }
         for place in claims:
             shown = command if place.parent == results else f"{command} --ledger {place.as_posix()}"
@@ -157,13 +166,19 @@ class Runner:
                     fresh.write_text(text, "utf-8")
             except OSError as error:
                 raise RunError(f"{file}: cannot be written ({error.strerror})") from None
-        self._summarize(results)
 
-    def _say_why_nothing(self) -> None:
-        if self.passed_over:
+    def _summarize(self, claims_there_are: bool) -> None:
+        """Say in a line what was found, and where it was written."""
+        if self.checked:
+            passed = sum(each.report.passed for each in self.checked)
+            said = f"{passed} of {len(self.checked)} specs pass all checks of core"
+            print(said if claims_there_are else f"{said}: {self.out / RESULTS}")
+        if claims_there_are:
+            self._summarize_claims()
+        elif self.passed_over and not self.checked:
             print(f"nothing to judge: {self.passed_over} specs without claims or not quick")
 
-    def _summarize(self, results: Path) -> None:
+    def _summarize_claims(self) -> None:
         for each in self.judged:
             for found in each.findings:
                 if not found.as_recorded:
@@ -173,7 +188,7 @@ class Runner:
         left += f"; {len(self.waiting)} claims wait for their data" if self.waiting else ""
         left += f"; {self.passed_over} without claims or not quick" if self.passed_over else ""
         findings = [found for each in self.judged for found in each.findings]
-        print(f"{len(self.judged)} specs with {summary(findings)}{left}: {results}")
+        print(f"{len(self.judged)} specs with {summary(findings)}{left}: {self.out / RESULTS}")
 
 
 def _check_writable(file: Path) -> None:

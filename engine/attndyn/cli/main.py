@@ -122,15 +122,17 @@ def validate(
     """Check specs without running them; every problem is listed with its place.
 
     The plugins that a spec names by file or folder are run for it: they say which options there are. So are
-    two steps of a spec with expectations, which show the variables and labels that these may name.
+    two steps of a spec with expectations, and of the specs that these refer to, which show the variables and
+    labels that they may name.
     """
-    from attndyn.conformance.rehearsal import rehearse
+    from attndyn.conformance.rehearsal import check_references, rehearse
     from attndyn.spec import load_spec
 
     failed = False
     for path in specs:
         try:
-            load_spec(path, overrides or (), plugins or (), check=rehearse)
+            spec = load_spec(path, overrides or (), plugins or (), check=rehearse)
+            check_references(spec, path, overrides or (), plugins or ())
         except AttndynError as error:
             failed = True
             print(error, file=sys.stderr)

@@ -13,6 +13,7 @@ from attndyn.conformance.suite import Judged
 NUMBERS = ("figure", "10–90 %", "so in")
 #: columns of a terminal from which on sources are shown
 WIDE = 120
+CHECKED = {"holds": "green", "fails": "bold red", "not reached": "yellow"}
 COLOURS = {"holds": "green", "in part": "yellow", "does not hold": "red", "not applicable": "dim"}
 
 
@@ -49,9 +50,7 @@ def show_report(report: Report) -> None:
     """A table, check by check, and below it a line for each fault."""
     table = Table("check", "cases", "verdict", box=None, padding=(0, 2, 0, 0))
     for result in report.results:
-        verdict = Text("fails", "bold red") if result.failures else Text("holds", "green")
-        if not result.n_cases:
-            verdict = Text("not reached", "yellow")
+        verdict = Text(result.verdict, CHECKED[result.verdict])
         table.add_row(result.check, str(result.n_cases), verdict)
     console = Console(soft_wrap=True, highlight=False)
     console.print(Text(f"{report.kind} {report.name}, from {report.origin}", "bold"))

@@ -90,6 +90,9 @@ class Expectation(ABC):
     name: ClassVar[str]
     Options: ClassVar[type[ExpectationOptions]]
 
+    #: options that are selections which `judge` reads in the runs referred to as well as in the spec's own
+    read_elsewhere: ClassVar[Sequence[str]] = ()
+
     #: for the checks of the plugin, on the run of `expectation_checks`: at least one that holds, one that
     #: does not, and one that is refused, because it could not fail
     examples: ClassVar[Sequence[Example]] = ()

@@ -71,6 +71,13 @@ class Result:
     n_cases: int
     failures: tuple[Failure, ...]
 
+    @property
+    def verdict(self) -> str:
+        """`fails`, `holds`, or `not reached` where an earlier check failed in every case."""
+        if not self.n_cases:
+            return "not reached"
+        return "fails" if self.failures else "holds"
+
 
 @dataclass(frozen=True)
 class Report:

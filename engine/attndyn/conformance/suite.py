@@ -20,14 +20,13 @@ from attndyn.conformance.earlier import earlier_runs
 from attndyn.conformance.expectation import Evidence, Expectation
 from attndyn.conformance.faults import blame
 from attndyn.conformance.measured import Measured
-from attndyn.conformance.rehearsal import rehearse
+from attndyn.conformance.rehearsal import check_references, referred, rehearse
 from attndyn.conformance.verdicts import Finding, finding, no_verdict
-from attndyn.errors import AttndynError, Problem, SpecError
+from attndyn.errors import AttndynError
 from attndyn.simulation import Sink
 from attndyn.spec import Spec, load_spec
 from attndyn.spec.base import ExpectationOptions
-from attndyn.spec.selection import Reference, references
-from attndyn.spec.words import spell
+from attndyn.spec.selection import Reference
 
 
 class SuiteInterrupted(AttndynError):
@@ -91,7 +90,7 @@ class Suite:
         """
         with self._doing(f"{path.stem}: checking what its claims name"):
             spec = load_spec(path, overrides, plugins, check=rehearse)
-            _check_references(spec, path, overrides, plugins)
+            check_references(spec, path, overrides, plugins)
         self._made, self._used = [], []
         open_runs: dict[str, Measured] = {}
 
@@ -139,38 +138,6 @@ class Suite:
         run = runs.run(spec, self._out, self._backend, sinks=self._sinks())
         self._made.append(run.directory)
         return run
-
-
-def referred(path: Path, reference: Reference, overrides: Sequence[str], plugins: Sequence[Path]) -> Spec:
-    """The spec that a reference in the spec at `path` means."""
-    file = path if reference.spec is None else path.parent / reference.spec
-    before = overrides if reference.spec is None else ()
-    return load_spec(file, [*before, *reference.overrides], plugins)
-
-
-def _check_references(spec: Spec, path: Path, overrides: Sequence[str], plugins: Sequence[Path]) -> None:
-    """Look for what is wrong with other specs that expectations refer to, before anything is run.
-
-    References to the same spec with other values are part of the rehearsal.
-
-    Raises:
-        SpecError: with the place of each reference, and what is wrong there.
-    """
-    places = [
-        (("expect", index, *place), reference)
-        for index, options in enumerate(spec.expect)
-        for place, reference in references(options)
-        if reference.spec is not None
-    ]
-    problems = []
-    for place, reference in places:
-        try:
-            referred(path, reference, overrides, plugins)
-        except AttndynError as error:
-            lines = str(error).splitlines()
-            problems += [Problem(spec.where(place), spell(place), line) for line in lines]
-    if problems:
-        raise SpecError(problems)
 
 
 def _judged(options: ExpectationOptions, evidence: Evidence) -> Finding:

@@ -52,6 +52,7 @@ class Agreement(Expectation):
 
     Options = AgreementOptions
     options: AgreementOptions
+    read_elsewhere = ("of",)
     examples = (
         Example("holds", {"of": LOSS, "other": {"set": {"representation": "positions"}}, "rtol": 1e-6}),
         Example("does not hold", {"of": LOSS, "other": {"set": {"data.batch": 6}}, "rtol": 1e-6}),

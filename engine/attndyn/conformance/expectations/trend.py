@@ -136,6 +136,7 @@ class Trend(Expectation):
 
     Options = TrendOptions
     options: TrendOptions
+    read_elsewhere = ("of",)
     examples = (
         Example("holds", {"of": LOSS, "against": "lr", "direction": "falling"}),
         Example("does not hold", {"of": LOSS, "against": "lr", "exponent": 2.0, "atol": 0.5}),
