@@ -293,7 +293,7 @@ def test_what_a_referred_run_will_not_have_is_found_before_any_run(
     lines = str(caught.value).splitlines()
     assert len(lines) == (1 if kind == "agreement" else 2)
     place = "expect[1].other" if kind == "agreement" else "expect[1].runs[0]"
-    assert lines[0].startswith(f"{tmp_path}/spec.yaml:25:")
+    assert lines[0].startswith(f"{tmp_path}/spec.yaml:{25 if kind == 'agreement' else 26}:")
     assert f"{place}: other.yaml: {said}" in lines[0]
     assert directories(out) == []
 
