@@ -50,9 +50,10 @@ CASES = {
     "text": (
         f"data={{kind: corpus, source: {{kind: text, text: {TEXT}}}, n_ctx: 5, batch: 3}}",
         "data.tokenizer={kind: word, size: 9}",
+        "data.held_out=0.3",
         f"model={{{TRANSFORMER}, attention: causal}}",
         "training.loss_positions=all",
-        "probes={loss: {every: 1}, token_classes: {every: 1}, predictions: {every: 1}}",
+        "probes={loss: {every: 1}, held_out: {every: 1}, token_classes: {every: 1}, predictions: {every: 1}}",
     ),
     "varied": ("replicas.vary={optimizer.lr: [0.01, 0.1]}",),
     "one diverges": ("optimizer={kind: gd, lr: 0.1}", "replicas.vary={optimizer.lr: [0.1, 1.0e+9]}"),
