@@ -5,6 +5,7 @@ import pytest
 
 from attndyn.data.stationary import Geometric
 from attndyn.theory.bifurcation import SymmetricGroup, fit_exponent, transverse_rate
+from attndyn.theory.formulas import evaluate
 from attndyn.theory.manifold import Manifold
 from attndyn.theory.problem import Problem
 from attndyn.theory.setting import OutOfReach, Setting
@@ -195,3 +196,16 @@ def test_out_of_reach(monkeypatch):
     monkeypatch.setattr(Manifold, "hessian", lambda self, theta: np.eye(len(theta)))
     with pytest.raises(OutOfReach, match="no critical point"):
         Manifold(setting).polish(Manifold(setting).plateau(1.0))
+
+
+@pytest.mark.parametrize(("p", "lam", "d"), [(0.6, 0.7, 3), (0.75, 0.9, 4)])
+def test_the_flow_does_not_end_at_a_point_that_it_leaves(p, lam, d):
+    """With a negative margin the least asymmetry parts the group within the manifold, at whatever δ."""
+    group = SymmetricGroup(p, lam, d, 8)
+    assert group.margin < 0
+    rates = [evaluate("opening_rate", group.setting(delta)) for delta in (1e-10, 1e-6)]
+    assert rates[0] == pytest.approx(rates[1], rel=1e-3)
+    with pytest.raises(OutOfReach, match="which way is not determined"):
+        evaluate("opening_rate", group.setting(0.0))
+    with pytest.raises(OutOfReach, match="G = 0 there"):
+        evaluate("opening_rate", SymmetricGroup(0.75, 0.5, 3, 8).setting(0.0))

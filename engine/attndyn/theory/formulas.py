@@ -179,7 +179,7 @@ def opening_rate(setting: Setting) -> float:
     manifold = Manifold(setting)
     rate = float(np.linalg.norm(manifold.transverse(manifold.descend()), 2))
     if rate < CLOSED:
-        raise OutOfReach("no new direction opens where the rank-one flow ends: G = 0 exactly there")
+        raise OutOfReach(f"no new direction opens where the rank-one flow ends: G = 0 there, to {CLOSED:g}")
     return rate
 
 

@@ -26,6 +26,7 @@ KICK = 1e-4
 CLOSED = 1e-10
 
 _ARRIVED = 1e-8
+_ALIKE = 1e-12
 _EXCURSIONS = 200
 
 
@@ -108,12 +109,16 @@ class Manifold:
     def descend(self, group: slice | None = None, kick: float = KICK) -> np.ndarray:
         """The critical point where the flow ends that leaves the first plateau with amplitude `kick`.
 
+        It is stable within the manifold: the flow passes by those that are not.
+
         Args:
-            group: tokens whose a and b are kept equal, against rounding, where symmetry has them equal.
+            group: tokens whose a and b are kept equal, where symmetry has them equal; the point may then be
+                unstable in the directions that part them.
             kick: z at the start.
 
         Raises:
-            OutOfReach: attention does not grow on the first plateau, or the flow does not come to rest.
+            OutOfReach: attention does not grow on the first plateau, the flow does not come to rest, or
+                tokens that are alike part and nothing says which way.
         """
         theta = self.plateau(kick)
         rate = first_plateau(self.setting).kappa
@@ -130,8 +135,19 @@ class Manifold:
             solved = integrate.solve_ivp(velocity, (0, span), theta, "LSODA", rtol=1e-10, atol=1e-13)
             theta = solved.y[:, -1]
             if np.abs(self.gradient(theta)).max() < _ARRIVED:
-                return self.polish(theta)
+                point = self.polish(theta)
+                if group is not None or self.rates(point)[0] < CLOSED:
+                    return point
+                self._refuse_alike(point)
         raise OutOfReach("the flow on the rank-one manifold does not come to rest")
+
+    def _refuse_alike(self, point: np.ndarray) -> None:
+        """Of an unstable point: where two rows are the same only rounding would part them."""
+        a = np.sort(self.unpack(point)[0])
+        if np.diff(a).min() < _ALIKE * np.abs(a).max():
+            raise OutOfReach(
+                "tokens that are alike part within the rank-one manifold, and which way is not determined"
+            )
 
     def polish(self, theta: np.ndarray) -> np.ndarray:
         """The critical point next to θ that has its z, its scale |a|² − |b|² − 2 z² and its Σ b.
