@@ -16,8 +16,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from attndyn.errors import AttndynError
-from attndyn.theory import closed_forms
-from attndyn.theory.plateau import is_uniform
+from attndyn.theory.plateau import first_plateau, is_uniform
 from attndyn.theory.problem import Problem
 from attndyn.theory.setting import OutOfReach, Setting
 
@@ -142,35 +141,20 @@ def origin(problem: Problem) -> CriticalPoint:
 def first(problem: Problem) -> CriticalPoint:
     """The first critical point after the origin, θ_c¹: attention uniform over π, ŵ along the first axis.
 
-    Pure attention, for any chain: W_0 = π wᵀ, π is predicted, and the factors have equal norms, so that with
-    W_V each has (‖ℓ‖/‖π‖)^⅓. The residual model has no closed form: the flow is followed from the origin
-    along the fastest direction, on the rank-one manifold with W_Q = W_K = 0.
+    It is `first_plateau`, refined with all parameters of the rank-one manifold but W_Q and W_K.
 
     Raises:
         OutOfReach: the problem is none of the theory's; or π is uniform and there is no residual.
         NoCriticalPoint: there is none that the solver reaches.
     """
     setting = _setting(problem)
-    if setting.residual:
-        attention = problem.pack({name: np.ones(problem.shapes[name]) for name in ATTENTION})
-        free = rank_one(problem) & (attention == 0)
-        left, _, right = np.linalg.svd(_growth(problem, np.zeros(problem.size)))
-        start = {name: np.zeros(shape) for name, shape in problem.shapes.items()}
-        start["W_0"][:, 0], start["W_1"][0] = DEPARTURE * left[:, 0], DEPARTURE * right[0]
-        return _settle(problem, problem.pack(start), free)
-    if is_uniform(setting.pi):
+    if is_uniform(setting.pi) and not setting.residual:
         raise OutOfReach("π is uniform: there is no first critical point apart from the origin")
-    pi, w = setting.pi, np.eye(setting.d_model)[0]
-    centred = np.log(pi) - np.log(pi).mean()
-    norm = float(np.linalg.norm(pi))
+    plateau, w = first_plateau(setting), np.eye(setting.d_model)[0]
+    start = {"W_0": np.outer(plateau.u, w), "W_1": np.outer(w, plateau.v)}
     if setting.value_projection:
-        size = float(np.linalg.norm(centred) / norm) ** (1 / 3) / norm
-        hidden = {"W_V": size * norm * np.outer(w, w)}
-        start = {"W_1": np.outer(w, centred) / (size * norm) ** 2 / norm} | hidden
-    else:
-        size = closed_forms.embedding_scale(pi)
-        start = {"W_1": np.outer(w, centred) / (size * norm**2)}
-    return solve(problem, problem.pack(start | {"W_0": size * np.outer(pi, w)}))
+        start["W_V"] = plateau.c * np.outer(w, w)
+    return solve(problem, problem.pack(start), within=_without_attention(problem))
 
 
 def turned(point: CriticalPoint, direction: np.ndarray) -> CriticalPoint:
@@ -185,6 +169,12 @@ def turned(point: CriticalPoint, direction: np.ndarray) -> CriticalPoint:
     matrices["W_0"] = point.matrices["W_0"] @ orthogonal
     matrices["W_1"] = orthogonal.T @ point.matrices["W_1"]
     return solve(point.problem, point.problem.pack(matrices))
+
+
+def _without_attention(problem: Problem) -> np.ndarray:
+    """The coordinates of the rank-one manifold without W_Q and W_K `(P,)`, as booleans."""
+    attention = problem.pack({name: np.ones(problem.shapes[name]) for name in ATTENTION})
+    return rank_one(problem) & (attention == 0)
 
 
 def rank_one(problem: Problem) -> np.ndarray:

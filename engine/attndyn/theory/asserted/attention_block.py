@@ -12,7 +12,7 @@ import numpy as np
 
 from attndyn.theory.analytic import jacobian
 from attndyn.theory.asserted.exact import Exact
-from attndyn.theory.closed_forms import embedding_scale
+from attndyn.theory.closed_forms import coupling, embedding_scale
 
 
 def critical_point(network: Exact, direction: np.ndarray) -> np.ndarray:
@@ -31,10 +31,8 @@ def coupling_rate(network: Exact) -> float:
     κ = s |w|² Var_π(π) Σ_i π_i² (P_i − π)·ℓ / ‖π‖², Var_π(π) = Σπ³ − ‖π‖⁴. On a sticky chain it is
     `closed_forms.focus_rate`; it is negative where frequent tokens are followed by rare ones.
     """
-    pi = network.pi
-    centred, squares = np.log(pi) - np.log(pi).mean(), pi @ pi
-    pull = pi**2 @ ((network.transition - pi) @ centred) / squares
-    return float(network.scale * embedding_scale(pi) ** 2 * (np.sum(pi**3) - squares**2) * pull)
+    along = coupling(network.pi, network.transition)
+    return float(network.scale * embedding_scale(network.pi) ** 2 * along)
 
 
 def linearisation(network: Exact, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
