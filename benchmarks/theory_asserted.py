@@ -12,10 +12,11 @@ from attndyn.theory.asserted.conservation import law_errors
 from attndyn.theory.asserted.degenerate import Reduction
 from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.asserted.monotone import falls, onset_slope, starts
-from attndyn.theory.asserted.passage import closest_exponent, contraction_rate, exponent, passage
+from attndyn.theory.asserted.passage import closest_exponent, contraction_rate, passage
 from attndyn.theory.asserted.symmetric import Symmetric, flow
 from attndyn.theory.bifurcation import SymmetricGroup
 from attndyn.theory.closed_forms import condensation_rate, focus_rate
+from attndyn.theory.exponents import fit_exponent
 
 SYMMETRIC = np.array([0.6, 0.2, 0.2])
 SEEDS = range(3)
@@ -51,10 +52,10 @@ def times() -> None:
         last = scales[np.argmin(ordered) - 1] if not ordered.all() else scales[-1]
         medians = [np.median([getattr(row[2], key) for row in seen]) for key in ("arrival", "escape")]
         powers = [
-            exponent(scales[small], np.array([[getattr(p, key) for p in row] for row in seen])[:, small])
+            fit_exponent(scales[small], np.array([[getattr(p, key) for p in row] for row in seen])[:, small])
             for key in ("closest", "amplitude", "off_rank")
         ]
-        cells = [f"{power:.3f} ± {half:.3f}" for power, half in powers]
+        cells = [f"{p.value:.3f} ± {p.high - p.value:.3f}" for p in powers]
         cells.insert(1, f"{closest_exponent(pi, lam, m):.3f}")
         rates = condensation_rate(pi), contraction_rate(pi), focus_rate(pi, lam, m)
         columns = [f"{x:.4f}" for x in rates] + [f"{x:.0f}" for x in medians] + [f"{last:.0e}", *cells]

@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 
 import attndyn
-from attndyn.theory.bifurcation import fit_exponent
+from attndyn.theory.exponents import fit_exponent
 from attndyn.theory.manifold import Manifold
 from attndyn.theory.opening import opening
 from attndyn.theory.setting import Setting

@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 import attndyn
-from attndyn.theory.discrete import against_flow, fitted_order
+from attndyn.theory.discrete import against_flow
+from attndyn.theory.exponents import fit_exponent
 from attndyn.theory.recurrence import openings
 
 SPECS = Path(__file__).parents[1] / "specs"
@@ -32,9 +33,9 @@ def discrete(time: float) -> None:
     rows |= {f"drift of {name}": drift for name, drift in found.drift.items()}
     print(f"\ntime {time:g} | " + " | ".join(f"lr {rate}" for rate in RATES) + " | exponent")
     for name, errors in rows.items():
-        order = fitted_order(found.rates, errors)
+        order = fit_exponent(found.rates, errors)
         shown = " | ".join(f"{error:.2e}" for error in errors)
-        print(f"{name} | {shown} | {order.exponent:.3f} ({order.low:.3f} to {order.high:.3f})")
+        print(f"{name} | {shown} | {order.value:.3f} ({order.low:.3f} to {order.high:.3f})")
     print("drift under flow:", {name: f"{drift:.1e}" for name, drift in found.flow_drift.items()})
 
 

@@ -11,9 +11,10 @@ from attndyn.theory.asserted.attention_block import (
     predicted_block,
 )
 from attndyn.theory.asserted.exact import Exact
-from attndyn.theory.asserted.passage import closest_exponent, contraction_rate, exponent, passage
+from attndyn.theory.asserted.passage import closest_exponent, contraction_rate, passage
 from attndyn.theory.asserted.simplex import identity_errors, symmetric_probabilities, variance
 from attndyn.theory.closed_forms import condensation_rate, focus_rate
+from attndyn.theory.exponents import fit_exponent
 
 
 def geometric(d):
@@ -49,9 +50,9 @@ def test_power_of_the_closest_approach(pi, expected):
     assert closest_exponent(pi, 0.5, 16) == pytest.approx(expected, abs=1e-4)
     scales = np.array([1e-7, 1e-6, 1e-5])
     passages = [passage(pi, 0.5, 16, std, 0) for std in scales]
-    power, _ = exponent(scales, np.array([[p.closest for p in passages]]))
+    power = fit_exponent(scales, np.array([p.closest for p in passages])).value
     assert power == pytest.approx(expected, abs=0.01)
-    rank, _ = exponent(scales, np.array([[p.off_rank for p in passages]]))
+    rank = fit_exponent(scales, np.array([p.off_rank for p in passages])).value
     assert rank == pytest.approx(1, abs=0.01)
 
 
@@ -60,13 +61,6 @@ def test_contraction_rate_is_in_the_spectrum_of_the_plateau():
     network = Exact.sticky(pi, 0.5, 2)
     rates = np.linalg.eigvalsh(jacobian(network.gradient, critical_point(network, np.array([0.6, 0.8]))))
     assert np.abs(rates - contraction_rate(pi)).min() < 1e-12
-
-
-def test_exponent_has_one_slope_and_an_intercept_for_each_seed():
-    scales, noise = np.logspace(-6, -2, 9), np.random.default_rng(0).normal(0, 0.01, (3, 9))
-    values = np.array([[1.0], [7.0], [0.2]]) * scales**0.7 * np.exp(noise)
-    power, half = exponent(scales, values)
-    assert abs(power - 0.7) < half < 0.01
 
 
 # -- the attention block ----------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from attndyn.data.stationary import Geometric
-from attndyn.theory.bifurcation import SymmetricGroup, fit_exponent, transverse_rate
+from attndyn.theory.bifurcation import SymmetricGroup, transverse_rate
+from attndyn.theory.exponents import fit_exponent
 from attndyn.theory.formulas import evaluate
 from attndyn.theory.manifold import Manifold
 from attndyn.theory.problem import Problem
@@ -167,14 +168,6 @@ def test_transverse_rate_of_any_distribution():
     assert near == pytest.approx(1e-3 * group.degenerate_point().slope, rel=2e-3)
     pi = Geometric(kind="geometric", d_vocab=4, ratio=0.25).vector()
     assert transverse_rate(pi, 0.5, 32) > 0.02
-
-
-def test_fit_exponent():
-    x = np.logspace(0, 3, 9)
-    exact = fit_exponent(x, 3 * x**2.5)
-    assert exact.value == pytest.approx(2.5)
-    bent = fit_exponent(x, x * (1 + 0.1 * np.sin(np.arange(9))))
-    assert bent.low < 1 < bent.high
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Gradient descent against flow at matched time: first order in lr, conserved quantities included."""
 
-import numpy as np
 import pytest
 
 from attndyn.errors import AttndynError
-from attndyn.theory.discrete import against_flow, fitted_order
+from attndyn.theory.discrete import against_flow
+from attndyn.theory.exponents import fit_exponent
 
 POPULATION = ("data.regime=population", "optimizer={kind: gd, lr: 0.1}", "replicas.seeds=1")
 RATES = (0.1, 0.05, 0.025, 0.0125)
@@ -23,9 +23,9 @@ def test_first_order_in_the_learning_rate(small, model):
     found = against_flow(spec, RATES, time=20.0)
     assert max(found.flow_drift.values()) <= 1e-9
     for errors in (found.distance, *(drift for name, drift in found.drift.items() if name != "logits")):
-        order = fitted_order(found.rates, errors)
-        assert order.low < order.exponent < order.high
-        assert order.exponent == pytest.approx(1, abs=0.05)
+        order = fit_exponent(found.rates, errors)
+        assert order.low < order.value < order.high
+        assert order.value == pytest.approx(1, abs=0.05)
     # a law linear in the parameters is kept by every step along the gradient
     assert max(found.drift["logits"]) < 1e-13
 
@@ -35,10 +35,3 @@ def test_a_time_that_is_no_number_of_steps_is_refused(small):
         against_flow(small(*POPULATION), (0.3,), time=1.0)
     with pytest.raises(AttndynError, match="3 replicas"):
         against_flow(small(*POPULATION, "replicas.seeds=3"), (0.1,), time=1.0)
-
-
-def test_fitted_order_of_a_power():
-    rates = np.array([0.1, 0.2, 0.4])
-    order = fitted_order(rates, 3 * rates**1.5)
-    assert order.exponent == pytest.approx(1.5, abs=1e-12)
-    assert order.high - order.low < 1e-6

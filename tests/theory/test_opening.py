@@ -6,7 +6,8 @@ import pytest
 from attndyn.data.stationary import Geometric
 from attndyn.simulation import Simulation
 from attndyn.spec import parse_spec
-from attndyn.theory.bifurcation import SymmetricGroup, fit_exponent, transverse_rate
+from attndyn.theory.bifurcation import SymmetricGroup, transverse_rate
+from attndyn.theory.exponents import fit_exponent
 from attndyn.theory.formulas import evaluate
 from attndyn.theory.interpolation import linear_slope, outlook, path
 from attndyn.theory.manifold import Manifold

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from attndyn.data.stationary import Symmetric
 from attndyn.theory.analytic import jacobian
@@ -265,27 +264,3 @@ def transverse_rate(pi: np.ndarray, lam: float, d_model: int) -> float:
     """
     manifold = Manifold(Setting.sticky(pi, lam, d_model))
     return float(np.linalg.norm(manifold.transverse(manifold.descend()), 2))
-
-
-class Exponent(NamedTuple):
-    """The slope of a straight line through logarithms, with its confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def fit_exponent(x: np.ndarray, y: np.ndarray, confidence: float = 0.95) -> Exponent:
-    """The exponent n of y ∝ xⁿ by least squares on logarithms, with Student's interval.
-
-    The interval measures how straight the line is: there is no noise in what is computed here, only the next
-    order of the expansion.
-
-    Args:
-        x: positive `(point,)`, at least three.
-        y: positive `(point,)`.
-        confidence: of the interval.
-    """
-    line = stats.linregress(np.log(x), np.log(y))
-    half = stats.t.ppf((1 + confidence) / 2, len(x) - 2) * line.stderr
-    return Exponent(float(line.slope), float(line.slope - half), float(line.slope + half))

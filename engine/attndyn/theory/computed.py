@@ -12,7 +12,8 @@ from functools import lru_cache
 import numpy as np
 
 from attndyn.theory import critical, spectrum
-from attndyn.theory.bifurcation import Continued, DegeneratePoint, SymmetricGroup, fit_exponent
+from attndyn.theory.bifurcation import Continued, DegeneratePoint, SymmetricGroup
+from attndyn.theory.exponents import fit_exponent
 from attndyn.theory.formulas import Formula, registering
 from attndyn.theory.interpolation import outlook
 from attndyn.theory.problem import Problem

@@ -10,21 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from attndyn.errors import AttndynError
 from attndyn.simulation import Simulation
 from attndyn.spec import Spec, parse_spec
 from attndyn.theory.conservation import laws
-
-
-@dataclass(frozen=True)
-class Order:
-    """Exponent p of a fit error ∝ lr^p by least squares in the logarithms, and its 95 % interval."""
-
-    exponent: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -44,13 +34,6 @@ class Comparison:
     loss: np.ndarray
     drift: dict[str, np.ndarray]
     flow_drift: dict[str, float]
-
-
-def fitted_order(rates: np.ndarray, errors: np.ndarray) -> Order:
-    """The order of `errors (lr,)` in `rates (lr,)`; three or more, or the interval is NaN."""
-    fit = stats.linregress(np.log(rates), np.log(errors))
-    half = stats.t.ppf(0.975, len(rates) - 2) * fit.stderr if len(rates) > 2 else np.nan
-    return Order(float(fit.slope), float(fit.slope - half), float(fit.slope + half))
 
 
 def against_flow(spec: Spec, rates: Sequence[float], time: float) -> Comparison:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import expm
-from scipy.special import softmax
 
+from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.closed_forms import condensation_rate
 
 
@@ -72,11 +72,8 @@ def pull(weights: Mapping[str, np.ndarray], pi: np.ndarray, transition: np.ndarr
         pi: stationary distribution.
         transition: rows sum to 1.
     """
-    w_0, w_q = weights["W_0"], weights["W_Q"]
-    scores = (w_0 @ w_q) @ (w_0 @ weights["W_K"]).T / np.sqrt(w_q.shape[1])
-    attention = softmax(scores + np.log(pi), axis=1)
-    predicted = softmax(attention @ w_0 @ weights["W_1"], axis=1)
-    return -attention.T @ (pi[:, None] * (predicted - transition))
+    network = Exact(pi, transition, weights["W_0"].shape[1])
+    return network.pull(network.pack(weights))
 
 
 @dataclass(frozen=True)

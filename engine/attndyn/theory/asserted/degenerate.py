@@ -190,7 +190,7 @@ class Reduction:
         """
         network = self.network(delta)
         point = self.point[:-1] + delta * self.eta_delta + delta**2 / 2 * self.eta_delta_delta
-        return -network.attention(point).T @ network.residuals(point)
+        return network.pull(point)
 
     @cached_property
     def eta_delta_delta(self) -> np.ndarray:

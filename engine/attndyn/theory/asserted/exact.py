@@ -5,6 +5,7 @@ An analytic continuation (no absolute values, no conjugates) is what complex ste
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,7 @@ class Exact:
         """Length of the flat vector."""
         return sum(rows * columns for rows, columns in self.shapes.values())
 
-    def pack(self, weights: dict[str, np.ndarray]) -> np.ndarray:
+    def pack(self, weights: Mapping[str, np.ndarray]) -> np.ndarray:
         """The weights as one flat vector."""
         return np.concatenate([np.ravel(weights[name]) for name in SHORT_NAMES])
 
@@ -84,6 +85,10 @@ class Exact:
         """D `(token, next_token)`, the gradient in the logits: D_i = π_i (softmax(A_i M) − P_i)."""
         w_0, w_1, *_ = self.unpack(flat).values()
         return self.pi[:, None] * (softmax(self.attention(flat) @ w_0 @ w_1) - self.transition)
+
+    def pull(self, flat: np.ndarray) -> np.ndarray:
+        """G = −Aᵀ D `(token, next_token)`: new directions x of W_0 and y of W_1 obey ẋ = G y, ẏ = Gᵀ x."""
+        return np.asarray(-self.attention(flat).T @ self.residuals(flat))
 
     def gradient(self, flat: np.ndarray) -> np.ndarray:
         """∇L, flat; complex where `flat` is."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import integrate, stats
+from scipy import integrate
 
 from attndyn.theory.asserted.exact import Exact
 from attndyn.theory.closed_forms import condensation_rate, embedding_scale, focus_rate
@@ -109,20 +109,6 @@ def _horizon(pi: np.ndarray, lam: float, width: int, std: float) -> float:
     """Long after the escape that the two rates let expect."""
     slow = 1 / condensation_rate(pi) + 1 / focus_rate(pi, lam, width)
     return float(50 + 3 * (np.log(1 / std) + 3) * slow)
-
-
-def exponent(scales: np.ndarray, values: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
-    """The power of `scales (scale,)` in `values (seed, scale)` and the half width of its confidence interval.
-
-    A regression of logarithms with one slope and one intercept a seed.
-    """
-    x = np.log(scales) - np.log(scales).mean()
-    y = np.log(values) - np.log(values).mean(axis=1, keepdims=True)
-    squares = len(y) * (x @ x)
-    slope = float(np.sum(y * x) / squares)
-    free = y.size - len(y) - 1
-    error = np.sqrt(np.sum((y - slope * x) ** 2) / free / squares)
-    return slope, float(stats.t.ppf((1 + confidence) / 2, free) * error)
 
 
 def contraction_rate(pi: np.ndarray) -> float:
