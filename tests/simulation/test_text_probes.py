@@ -225,6 +225,64 @@ def test_rows_of_a_large_vocabulary_are_those_of_the_map(monkeypatch, simulation
     np.testing.assert_allclose(rows[..., 2, :], rest, rtol=1e-12)
 
 
+# -- the attention map of a text ---------------------------------------------------------------------------
+
+
+def of_text(tmp_path, *overrides):
+    """A simulation on 25 words, of which ten occur at one place only: not all are in a probe's contexts."""
+    words = np.random.default_rng(1).integers(0, 15, 3000).astype(str).tolist()
+    words[100:110] = [f"rare{i}" for i in range(10)]
+    (tmp_path / "text.txt").write_text(" ".join(words))
+    text = [line for line in SPEC.splitlines() if not line.lstrip().startswith(("stationary", "transition"))]
+    text.insert(3, f"  source: {{kind: path, files: [{tmp_path}/text.txt]}}")
+    return Simulation(parse_spec("\n".join(text).replace("markov", "corpus"), overrides=overrides), "numpy")
+
+
+def test_the_rest_of_a_small_text_is_a_mean_over_what_is_there(tmp_path):
+    """A table of pairs there is, and yet no population limit: one absent token is no reason for NaN."""
+    simulation = of_text(tmp_path)
+    keys = probe_batch(simulation).keys
+    assert simulation.data.transition is not None
+    probe = AttentionProbe(AttentionOptions(every=1, most=12), simulation)
+    absent = [set(range(25)) - set(k.ravel().tolist()) for k in keys]
+    assert all(absent)
+    assert all(min(tokens) >= 12 for tokens in absent)
+    found, whole = measure(probe, simulation), token_map(simulation)(simulation.parameters)
+    for name in ("attention", "entropy"):
+        assert np.isfinite(found[name]).all()
+        assert "mean over a batch of contexts" in probe.declare().variables[name].long_name
+    np.testing.assert_allclose(found["attention"].sum(axis=-1), 1, rtol=1e-12)
+    np.testing.assert_allclose(found["attention"][..., :12, :12], whole[..., :12, :12], rtol=1e-12)
+    count = np.stack([np.bincount(k.ravel(), minlength=25)[12:] for k in keys])[:, None, None, :, None]
+    rest = np.nansum(whole[..., 12:, :] * count, axis=3) / count.sum(axis=3)
+    np.testing.assert_allclose(found["attention"][..., 12, :12], rest[..., :12], rtol=1e-12)
+    np.testing.assert_allclose(found["entropy"][..., 12], -(rest * np.log(rest + 1e-300)).sum(-1), rtol=1e-12)
+
+
+def test_a_shown_token_that_the_contexts_lack_is_nan(tmp_path):
+    simulation = of_text(tmp_path)
+    lacking = max(set(range(25)) - set(probe_batch(simulation).keys[0].ravel().tolist()))
+    shown = ["0", simulation.data.tokens[lacking]]
+    probe = AttentionProbe(AttentionOptions(every=1, tokens=shown), simulation)
+    at = probe.declare().labels["query"].index(shown[1])
+    found = measure(probe, simulation)
+    assert np.isnan(found["attention"][0, ..., at, :]).all()
+    assert np.isnan(found["entropy"][0, ..., at]).all()
+    assert np.isfinite(np.delete(found["attention"][0], at, axis=2)).all()
+
+
+def test_where_the_population_limit_is_exact_the_map_of_a_text_is_at_the_stationary_weights(tmp_path):
+    pure = "model={architecture: pure_attention, d_model: 6, init: {std: 0.5}}"
+    simulation = of_text(tmp_path, pure, "training.loss_positions=last")
+    probe = AttentionProbe(AttentionOptions(every=1, most=12), simulation)
+    whole, pi = token_map(simulation)(simulation.parameters), simulation.data.pi[0]
+    rest = (whole[..., 12:, :] * pi[12:, None]).sum(axis=3) / pi[12:].sum()
+    np.testing.assert_allclose(
+        measure(probe, simulation)["attention"][..., 12, :12], rest[..., :12], rtol=1e-12
+    )
+    assert all("at the stationary weights" in v.long_name for v in probe.declare().variables.values())
+
+
 # -- large vocabularies -----------------------------------------------------------------------------------
 
 

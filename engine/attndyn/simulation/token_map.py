@@ -14,6 +14,11 @@ from attndyn.simulation.simulation import Simulation
 TokenMap = Callable[[Mapping[str, Array]], Array]
 
 
+def population_is_exact(simulation: Simulation) -> bool:
+    """Whether attention at the stationary weights says all, for the architecture, whatever the data."""
+    return "population" in simulation.architecture.representations(simulation.spec.training.loss_positions)
+
+
 def token_map(simulation: Simulation) -> TokenMap:
     """The function from parameters to the map `(R, layer, head, query token, key token)`; rows sum to 1.
 
@@ -22,8 +27,7 @@ def token_map(simulation: Simulation) -> TokenMap:
     give to all places of a key token. A token that the batch lacks has a row of NaN.
     """
     architecture, data, backend = simulation.architecture, simulation.data, simulation.backend
-    positions = simulation.spec.training.loss_positions
-    if "population" in architecture.representations(positions):
+    if population_is_exact(simulation):
         limit = population(data.pi, data.transition).on(backend)
         return lambda parameters: architecture.attention(parameters, limit)[:, :, 0]
     batch = probe_batch(simulation).on(backend)
@@ -32,7 +36,7 @@ def token_map(simulation: Simulation) -> TokenMap:
 
 
 def token_rows(simulation: Simulation, shown: np.ndarray) -> TokenMap:
-    """The same for a vocabulary too large for a map: the rows of the shown tokens, and one of all others.
+    """The same over a batch of contexts without a map: the rows of the shown tokens, and one of all others.
 
     Args:
         simulation: what is run; its contexts are positions.

@@ -1,4 +1,4 @@
-"""The attention map at the stationary weights, and its entropy."""
+"""The attention map from token to token, and its entropy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attndyn import registry
 from attndyn.backend import Array
 from attndyn.simulation.probe import Declaration, Probe, State, Variable
 from attndyn.simulation.simulation import Simulation
-from attndyn.simulation.token_map import token_map, token_rows
+from attndyn.simulation.token_map import population_is_exact, token_map, token_rows
 from attndyn.spec.base import ProbeOptions
 
 REST = "<rest>"
@@ -27,8 +27,10 @@ class AttentionProbe(Probe):
     """`attention(replica, step, layer, head, query, key)`, and `entropy` of its full rows in nats.
 
     The row `<rest>` is the mean over its tokens weighted by π, the column `<rest>` their sum: rows sum to 1.
-    Where the vocabulary is too large for a map of all tokens, the row is the mean over their places in the
-    fixed batch, and its entropy that of the mean row: memory as `token_map.token_rows` has it.
+    Where the population limit is not exact for the architecture, rows are means over the places of a token in
+    a fixed batch of contexts, NaN for a token that it lacks; the row `<rest>` is the mean over the places of
+    all of its tokens that are there, and its entropy that of this row. So it is too where the vocabulary is
+    too large for a map of all tokens: memory as `token_map.token_rows` has it.
     """
 
     Options = AttentionOptions
@@ -38,8 +40,10 @@ class AttentionProbe(Probe):
         backend, data = simulation.backend, simulation.data
         self._shown = _shown(options, data.tokens, data.pi.mean(axis=0))
         self._rest = np.setdiff1d(np.arange(len(data.tokens)), self._shown)
-        # whoever made the data did not make a table of pairs of tokens either
-        self._by_rows = data.transition is None and len(self._rest) > 0
+        exact = population_is_exact(simulation)
+        # whoever did not make a table of pairs of tokens has too many of them for a map
+        self._by_rows = len(self._rest) > 0 and (data.transition is None or not exact)
+        self._at_pi = exact and not self._by_rows
         self._map = token_rows(simulation, self._shown) if self._by_rows else token_map(simulation)
         self._shown_on_device, self._rest_on_device = (
             backend.asarray(index) for index in (self._shown, self._rest)
@@ -52,12 +56,13 @@ class AttentionProbe(Probe):
         n_layers, n_heads = self._map(self.simulation.parameters).shape[1:3]
         labels = [self.simulation.data.tokens[t] for t in self._shown] + ([REST] if len(self._rest) else [])
         n = len(labels)
+        where = "at the stationary weights" if self._at_pi else "mean over a batch of contexts"
         return Declaration(
             {
                 "attention": Variable(
                     ("layer", "head", "query", "key"),
                     (n_layers, n_heads, n, n),
-                    "attention from query token to key token at the stationary weights",
+                    f"attention from query token to key token, {where}",
                     symbol="A",
                     valid_min=0.0,
                     valid_max=1.0,
@@ -65,7 +70,7 @@ class AttentionProbe(Probe):
                 "entropy": Variable(
                     ("layer", "head", "query"),
                     (n_layers, n_heads, n),
-                    "entropy of the attention",
+                    f"entropy of the attention to tokens, {where}",
                     "nats",
                     "H(A)",
                     valid_min=0.0,
