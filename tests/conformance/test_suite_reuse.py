@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import netCDF4
+import numpy as np
 import pytest
 
 from attndyn import provenance, registry
@@ -13,6 +14,8 @@ from attndyn.conformance import earlier, rehearsal
 from attndyn.conformance.earlier import earlier_runs
 from attndyn.conformance.suite import Suite, SuiteInterrupted
 from attndyn.errors import SpecError
+from attndyn.optim import flow
+from attndyn.simulation import Simulation
 from attndyn.spec import load_spec, parse_spec
 from attndyn.trajectory import schema
 from conformance.suite_specs import MORTAL, tiny
@@ -208,6 +211,18 @@ def test_runs_that_claims_refer_to_are_made_once(judge, out, tmp_path):
     assert [finding.problem for finding in found.findings] == [""] * 3
     assert len(found.runs) == len(directories(out)) == 2
     assert judge(tiny() + more).reused
+
+
+def test_why_an_integrator_gave_up_is_said(judge, monkeypatch):
+    """What a claim makes of a replica that is lost does not say it."""
+    monkeypatch.setattr(flow, "STALL_STEPS", 200)
+    monkeypatch.setattr(Simulation, "_replica_gradient", lambda self, replica, theta: np.sign(theta - 1.0))
+    text = tiny().replace("optimizer: {kind: adam, lr: 1e-2}", "optimizer: {kind: flow}")
+    text = text.replace("batch: 5", "regime: population").replace("steps: 20", "steps: 20, time: 40")
+    said = []
+    judge(text.replace("seeds: 3", "seeds: 1"), say=said.append)
+    assert len(said) == 1
+    assert "replica 0 diverged at step 1: the integrator stalled at time " in said[0]
 
 
 def test_an_interrupted_run_is_no_verdict(judge, out, monkeypatch):

@@ -69,6 +69,9 @@ def theory(
     if state == "interrupted":
         print(f"interrupted; go on with: attndyn run --resume {run.directory}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
+    for lost in run.status["diverged"]:
+        reason = f": {lost['reason']}" if "reason" in lost else ""
+        print(f"replica {lost['replica']} diverged at step {lost['step']}{reason}", file=sys.stderr)
     show_rows(compare(loaded, run.trajectory), measured=True)
     if "parameters" not in loaded.probes:
         print("the run records no parameters (probe 'parameters'): only losses are measured")

@@ -121,6 +121,10 @@ class Suite:
         run = runs.open_run(done[-1]) if done else self._computed(spec, unfinished)
         if run.status["state"] == "interrupted":
             raise SuiteInterrupted(f"interrupted; what was computed is kept in {run.directory}")
+        for lost in run.status["diverged"]:
+            if "reason" in lost:  # the optimizer's, not the claim's
+                where = f"{run.directory}: replica {lost['replica']}"
+                self._say(f"{where} diverged at step {lost['step']}: {lost['reason']}")
         self._used.append(run.directory)
         return run.trajectory
 
