@@ -29,6 +29,12 @@ def refused(source):
     return caught.value
 
 
+def copy_of(file):
+    other = file.with_name("copy.txt")
+    other.write_bytes(file.read_bytes())
+    return other
+
+
 @pytest.fixture
 def plain(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT, "utf-8")
@@ -40,6 +46,8 @@ def test_plain_and_gzip(plain, tmp_path):
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert text_of(path_source(plain)) == text_of(path_source(packed)) == TEXT
     assert text_of(path_source(plain, packed)) == TEXT * 2
+    pieces = list(Reading(path_source(plain, packed)).documents(None))
+    assert pieces == [(TEXT, True)] * 2  # a file is a document
 
 
 def test_zstandard_of_several_frames(plain, tmp_path, optional):
@@ -59,8 +67,34 @@ def test_parquet(tmp_path, optional):
     optional("pyarrow.parquet").write_table(table, file)
     assert text_of(path_source(file)) == "one\ntwo\n"
     assert "has no column 'story'; it has text, n" in refused(path_source(file, column="story")).message
+    assert "the column 'n' holds int64, no text" in refused(path_source(file, column="n")).message
     file.write_bytes(b"PAR1 no more")
     assert "damaged" in refused(path_source(file)).message
+
+
+def test_columns_of_parquet(tmp_path, optional):
+    pa, file = optional("pyarrow"), tmp_path / "a.parquet"
+
+    def write(columns, names):
+        optional("pyarrow.parquet").write_table(pa.table(columns, names=names), file)
+
+    for kind in (pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        write([pa.array(["a", "b", "a"]).cast(kind)], ["text"])
+        assert text_of(path_source(file)) == "a\nb\na\n"
+    for wrong in ([["a"], ["b"]], [{"a": "b"}], [b"a"], [None]):
+        write([pa.array(wrong)], ["text"])
+        assert "no text" in refused(path_source(file)).message
+    write([pa.array(["a"]), pa.array(["b"])], ["text", "text"])
+    assert "has the column 'text' 2 times" in refused(path_source(file)).message
+
+
+def test_a_little_zstandard_that_stands_for_much(tmp_path, optional):
+    """What is taken at once is bounded, whatever it stands for."""
+    packed = tmp_path / "a.zst"
+    packed.write_bytes(optional("zstandard").ZstdCompressor(level=19).compress(bytes(2**26)))
+    with reading._opened(packed) as file:
+        assert 0 < len(file.read(2**20)) < 2**25 + 2**20
+    assert len(packed.read_bytes()) > 2 * reading.ZSTANDARD_BYTES
 
 
 def test_line_breaks_and_byte_order_mark(tmp_path):
@@ -97,15 +131,34 @@ def test_no_text(tmp_path):
 
 
 def test_only_the_beginning(plain):
-    assert text_of(path_source(plain, plain, characters=45)) == (TEXT * 2)[:45]
+    other = copy_of(plain)
+    assert text_of(path_source(plain, other, characters=45)) == (TEXT * 2)[:45]
     with pytest.raises(ValidationError):
         path_source(plain, characters=0)
 
 
 def test_too_much(plain, monkeypatch):
     monkeypatch.setattr(reading, "MAX_CHARACTERS", 50)
-    assert "more than 50 characters" in refused(path_source(plain, plain)).message
-    assert text_of(path_source(plain, plain, characters=50)) == (TEXT * 2)[:50]
+    other = copy_of(plain)
+    assert "more than 50 characters" in refused(path_source(plain, other)).message
+    assert text_of(path_source(plain, other, characters=50)) == (TEXT * 2)[:50]
+
+
+def test_a_file_twice(plain):
+    """Its second SHA-256 would take the place of the first."""
+    with pytest.raises(ValidationError, match="is given twice"):
+        path_source(plain, copy_of(plain), plain)
+    with pytest.raises(ValidationError, match="is given twice"):
+        hub_source(file=["a.txt", "a.txt"])
+
+
+def test_what_is_wrong_beyond_the_beginning_is_not_looked_at(tmp_path):
+    file = tmp_path / "a.txt"
+    for wrong, said in ((b"\xff", "0xff in line 2"), (b"\0", "zero byte"), (b"\xe7\x8c", "not UTF-8")):
+        file.write_bytes("猫 a\r\n\r".encode() + wrong)
+        assert text_of(path_source(file, characters=5)) == "猫 a\n\n"
+        assert said in refused(path_source(file, characters=6)).message
+        assert said in refused(path_source(file)).message
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
@@ -120,8 +173,7 @@ def test_documents_whatever_the_size_of_blocks(tmp_path, monkeypatch, block, sep
         if ends:
             found.append(current)
             current = ""
-    assert found == (text.split(separator) if separator else [])
-    assert separator or current == text
+    assert (found, current) == (text.split(separator) if separator else [text], "")
 
 
 def test_no_word_is_cut(tmp_path, monkeypatch):
@@ -150,6 +202,7 @@ def test_sha256_is_of_the_text(plain, tmp_path):
 
 def test_text_in_the_spec():
     assert text_of(TextSource(kind="text", text="a b")) == "a b"
+    assert text_of(TextSource(kind="text", text="a\r\nb\rc")) == "a\nb\nc"
 
 
 # -- the hub ----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from attndyn.data.corpus import blocks
 from attndyn.data.corpus import text as text_
 from attndyn.data.corpus.options import CorpusOptions
 from attndyn.data.corpus.vocabulary import label
@@ -14,10 +15,8 @@ from attndyn.errors import UnusableOption
 
 
 def read(text, tokenizer, **options):
-    source = {"kind": "text", "text": text}
-    return text_.read(
-        CorpusOptions.model_validate({"kind": "corpus", "source": source, "tokenizer": tokenizer, **options})
-    )
+    given = {"kind": "corpus", "source": {"kind": "text", "text": text}, "tokenizer": tokenizer, "n_ctx": 1}
+    return text_.read(CorpusOptions.model_validate(given | options))
 
 
 def words(text, **options):
@@ -34,6 +33,19 @@ def refused(*arguments, **options):
 def test_words_and_signs():
     said = words("Don't <unk> stop, 3.5 <|endoftext|> now… a_b -- naïve")
     assert " ".join(said) == "Don't <unk> stop , 3 . 5 <|endoftext|> now … a_b - - naïve"
+
+
+def test_letters_go_with_their_marks():
+    """Vowels of Hindi, decomposed accents, joiners of Persian; a mark by itself is a sign."""
+    said = "हिन्दी भाषा cafe\u0301s می\u200cخواهم a\u0301 x\u0300y \u0301"
+    assert words(said) == [label(word) for word in said.split()]
+    assert words("İstanbul ISTANBUL ΟΔΟΣ, οδος", case="fold") == [
+        "i\u0307stanbul",
+        "istanbul",
+        "οδος",
+        ",",
+        "οδος",
+    ]
 
 
 def test_between_spaces():
@@ -160,7 +172,8 @@ def test_labels():
     long = "x" * 100
     assert len(label(long)) == 64
     assert label(long) != label(long + "y")
-    assert label("<rest>") != "<rest>"
+    for taken in ("<rest>", "[high]", "[medium]", "[low]"):
+        assert label(taken) == f"{taken}_"
     assert label("tab\there") == "tab<U+0009>here"
 
 
@@ -182,6 +195,82 @@ def test_documents_and_pairs():
         for i, j, n in zip(*found.pairs.nonzero(), found.pairs.tocoo().data, strict=True)
     }
     assert pairs == {("a", "b"): 2, ("b", "."): 1, ("b", "a"): 1, ("a", "."): 1}
+
+
+def test_documents_too_short_are_left_out_before_anything_is_counted():
+    text = "a b c d END z z z END b c d a END q q"
+    found = read(text, {"kind": "word"}, documents="END", n_ctx=3)
+    assert found.labels == ["a", "b", "c", "d"]
+    assert found.count.tolist() == [2, 2, 2, 2]
+    assert found.ends.tolist() == [4, 8]
+    assert found.pairs.sum() == 6
+    assert found.short == (2, 5)
+    assert read(text, {"kind": "word"}, documents="END", n_ctx=1).short == (0, 0)
+    with pytest.raises(UnusableOption, match="are 6 tokens; the longest document has 4"):
+        read(text, {"kind": "word"}, documents="END", n_ctx=5)
+
+
+def test_documents_that_get_too_short_by_dropping_words():
+    text = "a b a b END a x y z END b a b a END x a w v"
+    found = read(text, {"kind": "word", "size": 2, "unknown": "drop"}, documents="END", n_ctx=3)
+    assert [found.labels[t] for t in found.train] == list("ababbaba")
+    assert (found.ends.tolist(), found.short) == ([4, 8], (2, 2))
+    held = read(text, {"kind": "word", "size": 2, "unknown": "drop"}, documents="END", n_ctx=3, held_out=0.25)
+    assert [held.labels[t] for t in held.train] == list("ababbaba")
+    assert [held.labels[t] for t in held.held_out] == ["a"]
+    assert held.count.tolist() == [4, 4]
+
+
+def test_documents_that_get_long_enough_by_spelling():
+    text = "ab ab ab ab END xyz ab END x"
+    found = read(text, {"kind": "word", "size": 2, "unknown": "split"}, documents="END", n_ctx=3)
+    assert [found.labels[t] for t in found.train] == ["ab"] * 4 + ["x", "y", "z", "ab"]
+    assert found.short == (1, 1)
+
+
+def test_the_cut_leaves_no_head_too_short_to_train_on():
+    """What is too little to train on goes with what is held out, and is not counted."""
+    text = "a b c d e END b c d e f END z a b c d e"
+    found = read(text, {"kind": "word"}, documents="END", n_ctx=3, held_out=0.3)  # 4 of 16
+    assert [found.labels[t] for t in found.held_out] == ["<unk>", "a", "b", "c", "d", "e"]
+    assert found.count.sum() == 10
+
+
+def test_a_separator_that_is_nowhere():
+    error = refused("a b c a", {"kind": "word"}, documents="END")
+    assert (error.path, "is nowhere in the text;" in error.message) == (("documents",), True)
+    error = refused("a\r\n\r\nb c a", {"kind": "word"}, documents="\r\n\r\n")
+    assert "of CR LF and CR, LF is read" in error.message
+
+
+def test_a_held_out_part_too_small_or_too_large():
+    error = refused("a b " * 5, {"kind": "word"}, held_out=0.05)
+    assert error.path == ("held_out",)
+    assert error.message == "found 0.05, which holds out none of the 10 tokens"
+    error = refused("a b " * 500, {"kind": "word"}, held_out=0.9999, n_ctx=4)
+    assert error.path == ("held_out",)
+    assert error.message.startswith("found 0.9999, which leaves 1 of 1000 tokens to train on")
+    assert refused("a b c", {"kind": "word"}, held_out=0.5, n_ctx=4).path == ("n_ctx",)
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    """Counting, dropping and spelling go block by block."""
+    rng = np.random.default_rng(1)
+    text = " ".join(
+        rng.choice(["ab", "c", "de", "fgh", "i", "END"], p=[0.3, 0.3, 0.2, 0.05, 0.05, 0.1], size=400)
+    )
+    options = {"documents": "END", "held_out": 0.2, "n_ctx": 4}
+    for unknown in ("token", "drop", "split"):
+        tokenizer = {"kind": "word", "size": 3, "unknown": unknown}
+        monkeypatch.setattr(blocks, "_BLOCK", 2**20)
+        whole = read(text, tokenizer, **options)
+        for size in (1, 7, 64):
+            monkeypatch.setattr(blocks, "_BLOCK", size)
+            found = read(text, tokenizer, **options)
+            for name in ("tokens", "labels", "ends", "held_out_ends", "count", "short"):
+                assert np.array_equal(getattr(found, name), getattr(whole, name)), (unknown, size, name)
+        assert np.array_equal(whole.count, np.bincount(whole.train, minlength=len(whole.labels)))
+        assert np.diff(whole.ends, prepend=0).min() >= 5
 
 
 def test_counts_against_plain_ones():

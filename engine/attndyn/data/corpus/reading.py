@@ -17,6 +17,8 @@ from attndyn.errors import UnusableOption
 BLOCK = 2**20
 #: a stretch so long without a space is cut where it may be cut in the middle of a word
 LONGEST = 2**24
+#: of a .zst taken at once: four of them may stand for 128 KiB
+ZSTANDARD_BYTES = 2**10
 
 
 class Reading:
@@ -27,30 +29,31 @@ class Reading:
 
     Attributes:
         sha256: of the text that was taken from each file, by its name; complete when the pass is.
+        n_separators: how often what stands between two documents was found.
     """
 
     def __init__(self, source: PathSource | HubSource | TextSource):
         self._source = source
         self.sha256: dict[str, str] = {}
+        self.n_separators = 0
 
     def documents(self, separator: str | None) -> Iterator[tuple[str, bool]]:
         """The text in pieces that cut no word, each with whether a document ends with it.
 
         Args:
-            separator: what stands between two documents; it is no part of them. A file ends a document
-                where there is a separator.
+            separator: what stands between two documents; it is no part of them. A file ends a document too.
 
         Raises:
             UnusableOption: a file cannot be read.
         """
         for blocks in self._files():
-            yield from _cut(blocks, separator)
+            yield from self._cut(blocks, separator)
 
     def _files(self) -> Iterator[Iterator[str]]:
         """The blocks of every file of which something is read."""
         source = self._source
         if isinstance(source, TextSource):
-            yield self._noted("text", iter([source.text]))
+            yield self._noted("text", iter([source.text.replace("\r\n", "\n").replace("\r", "\n")]))
             return
         self._left = MAX_CHARACTERS if source.characters is None else source.characters
         for name, path, place in source.located():
@@ -58,6 +61,22 @@ class Reading:
             yield self._noted(name, self._limited(_explained(blocks, path, place), place))
             if not self._left and source.characters is not None:
                 return  # of the other files nothing is read, nor fetched
+
+    def _cut(self, blocks: Iterator[str], separator: str | None) -> Iterator[tuple[str, bool]]:
+        """See `documents`; of one file."""
+        kept = ""
+        for block in blocks:
+            kept += block
+            if separator is not None:
+                *whole, kept = kept.split(separator)
+                self.n_separators += len(whole)
+                yield from ((document, True) for document in whole)
+            if len(kept) >= BLOCK:
+                at = _seam(kept, len(separator or ""))
+                if at:
+                    yield kept[:at], False
+                    kept = kept[at:]
+        yield kept, True
 
     def _noted(self, name: str, blocks: Iterator[str]) -> Iterator[str]:
         digest = hashlib.sha256()
@@ -89,9 +108,11 @@ def _explained(blocks: Iterator[str], path: Path, place: tuple[str | int, ...]) 
     """The blocks; what goes wrong in between names the file and lays it to the option."""
     try:
         for block in blocks:
-            if "\0" in block:
+            before, zero, _ = block.partition("\0")
+            if before:
+                yield before
+            if zero:  # but not if enough has been read before it
                 raise _Unreadable("is no text: it has a zero byte")
-            yield block
     except UnusableOption:
         raise
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -105,20 +126,26 @@ def _explained(blocks: Iterator[str], path: Path, place: tuple[str | int, ...]) 
 def _decoded(path: Path, options: FileOptions) -> Iterator[str]:
     """UTF-8 with or without a byte order mark; CR LF and CR are line breaks like LF."""
     decoder = codecs.getincrementaldecoder("utf-8-sig")(options.errors)
-    lines = io.IncrementalNewlineDecoder(decoder, translate=True)
+    lines = io.IncrementalNewlineDecoder(None, translate=True)
     n_lines = 1
     with _opened(path) as file:
         while True:
-            data = file.read(BLOCK)
+            data, bad = file.read(BLOCK), None
             try:
-                block = lines.decode(data, final=not data)
+                text = decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
-                line = n_lines + error.object[: error.start].count(b"\n")
-                found = f"the byte 0x{error.object[error.start]:02x} in line {line}"
-                raise _Unreadable(f"not UTF-8: {found}; errors: replace reads it as U+FFFD") from None
-            n_lines += data.count(b"\n")
+                bad = error
+                text = error.object[: error.start].decode()
+            block = lines.decode(text, final=not data or bad is not None)
             if block:
                 yield block
+            if bad is not None:  # but not if enough has been read before it
+                line = n_lines + bad.object[: bad.start].count(b"\n")
+                found = f"the byte 0x{bad.object[bad.start]:02x} in line {line}"
+                raise _Unreadable(
+                    f"not UTF-8: {found}; errors: replace puts U+FFFD in the place of such bytes"
+                )
+            n_lines += data.count(b"\n")
             if not data:
                 return
 
@@ -151,24 +178,22 @@ class _Zstandard:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def read(self, _: int) -> bytes:
-        """Some bytes; none at the end."""
-        while True:
-            data = self._rest or self._file.read(BLOCK // 16)
+    def read(self, size: int) -> bytes:
+        """Some `size` bytes; none at the end."""
+        found: list[bytes] = []
+        while size > 0 and (data := self._rest or self._file.read(ZSTANDARD_BYTES)):
             self._rest = b""
-            if not data:
-                if self._frame is not None:
-                    raise EOFError("ends in the middle")
-                return b""
             self._frame = self._frame or self._decompressor.decompressobj()
             try:
-                found = self._frame.decompress(data)
+                found.append(self._frame.decompress(data))
             except self._error as error:
                 raise _Unreadable(f"damaged: {error}") from None
+            size -= len(found[-1])
             if self._frame.eof:
                 self._rest, self._frame = self._frame.unused_data, None
-            if found:
-                return bytes(found)
+        if size > 0 and not any(found) and self._frame is not None:
+            raise EOFError("ends in the middle")
+        return b"".join(found)
 
 
 def _parquet(path: Path, column: str) -> Iterator[str]:
@@ -183,28 +208,20 @@ def _parquet(path: Path, column: str) -> Iterator[str]:
         names = file.schema_arrow.names
         if column not in names:
             raise _Unreadable(f"has no column '{column}'; it has {', '.join(names)}")
+        if names.count(column) > 1:
+            raise _Unreadable(f"has the column '{column}' {names.count(column)} times")
+        kind = file.schema_arrow.field(column).type
+        is_text = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_string_view)
+        if not any(judge(getattr(kind, "value_type", kind)) for judge in is_text) or pyarrow.types.is_nested(
+            kind
+        ):
+            raise _Unreadable(f"the column '{column}' holds {kind}, no text")
         for batch in file.iter_batches(batch_size=4096, columns=[column]):
             rows = (row for row in batch.column(0).to_pylist() if row is not None)
-            block = "".join(row if row.endswith("\n") else f"{row}\n" for row in map(str, rows))
+            block = "".join(row if row.endswith("\n") else f"{row}\n" for row in rows)
             yield block.replace("\r\n", "\n").replace("\r", "\n")
     except pyarrow.ArrowException as error:
         raise _Unreadable(f"damaged: {' '.join(str(error).split())[:200]}") from None
-
-
-def _cut(blocks: Iterator[str], separator: str | None) -> Iterator[tuple[str, bool]]:
-    """See `Reading.documents`."""
-    kept = ""
-    for block in blocks:
-        kept += block
-        if separator is not None:
-            *whole, kept = kept.split(separator)
-            yield from ((document, True) for document in whole)
-        if len(kept) >= BLOCK:
-            at = _seam(kept, len(separator or ""))
-            if at:
-                yield kept[:at], False
-                kept = kept[at:]
-    yield kept, separator is not None
 
 
 def _seam(text: str, margin: int) -> int:

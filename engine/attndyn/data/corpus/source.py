@@ -12,7 +12,6 @@ from attndyn.data.corpus.options import CorpusOptions
 from attndyn.data.corpus.text import read
 from attndyn.data.corpus.windows import Draws, Windows
 from attndyn.data.source import DataSource
-from attndyn.errors import UnusableOption
 
 MAX_DENSE = 512
 """Most tokens for which the transition matrix is made: beyond, there are the counts of pairs only."""
@@ -43,7 +42,6 @@ class CorpusData(DataSource):
         self.representations = ("positions",)
         order = self._options.windows
         windows = Windows(self.text.ends, self._options.n_ctx, overlapping=order == "random")
-        self._refuse_short(windows)
         self._draws = Draws(windows, order, self._options.batch)
         # replicas of equal seed share their contexts, which are then drawn once
         self._seeds = [0] if order == "sequential" else list(dict.fromkeys(seeds))
@@ -87,11 +85,3 @@ class CorpusData(DataSource):
             targets=tokens[:, -n_queries:],
             sample_weights=np.full((n_replicas, 1, 1), 1.0 / (n_queries * n_contexts)),
         )
-
-    def _refuse_short(self, windows: Windows) -> None:
-        if windows.count:
-            return
-        needed = self._options.n_ctx + 1
-        what = "the text" if self._options.documents is None else "the longest document"
-        message = f"a context and the token after it are {needed} tokens; {what} has {windows.longest}"
-        raise UnusableOption(("n_ctx",), message)

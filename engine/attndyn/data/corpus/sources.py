@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field
 
 from attndyn.errors import UnusableOption
-from attndyn.spec.base import LocalFile, Section
+from attndyn.spec.base import Flaw, LocalFile, Section
 
 MAX_CHARACTERS = 2**30
-"""Most characters of a text: what is tokenized is held in memory, at 2 to 4 bytes a token."""
+"""Most characters of a text: what is tokenized is held in memory."""
 
 
 class Located(NamedTuple):
@@ -33,7 +33,7 @@ class FileOptions(Section):
     """Options common to all sources that are files: plain UTF-8, `.gz`, `.zst` or `.parquet`."""
 
     errors: Literal["strict", "replace"] = Field(
-        default="strict", description="bytes that are no UTF-8: refused, or each read as U+FFFD"
+        default="strict", description="bytes that are no UTF-8: refused, or U+FFFD in their place"
     )
     characters: int | None = Field(
         default=None, ge=1, le=MAX_CHARACTERS, description="read no more than so many; null: all there are"
@@ -48,6 +48,10 @@ class PathSource(FileOptions):
     files: tuple[LocalFile, ...] = Field(
         strict=False, min_length=1, max_length=1000, description="relative to the spec's file"
     )
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Refuse a file twice."""
+        yield from _twice(self.files, "files")
 
     def located(self) -> list[Located]:
         """The files.
@@ -67,6 +71,13 @@ class PathSource(FileOptions):
         """See `DataOptions.absent`: a file that there is not."""
         missing = [file for file in self.files if not Path(file).exists()]
         return f"{missing[0]}: no such file" if missing else None
+
+
+def _twice(files: tuple[str, ...], key: str) -> Iterator[Flaw]:
+    """A file has one place in a text, under which its SHA-256 is kept."""
+    for index, file in enumerate(files):
+        if file in files[:index]:
+            yield Flaw((key, index), "is given twice")
 
 
 def _listed(value: Any) -> Any:
@@ -94,6 +105,10 @@ class HubSource(FileOptions):
     file: HubFiles = Field(
         description="path of the file in the data set, or a list of paths, one after the other"
     )
+
+    def flaws(self) -> Iterator[Flaw]:
+        """Refuse a file twice."""
+        yield from _twice(self.file, "file")
 
     def located(self) -> Iterator[Located]:
         """The files in the cache, where each is put, if it is not there, when it is asked for.

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from unicodedata import category
 
 import numpy as np
 from pydantic import Field
@@ -22,8 +24,23 @@ from attndyn.spec.base import LocalFile, Section
 MAX_SIZE = 2**17
 SIZE = Field(default=None, ge=2, le=MAX_SIZE, description="most tokens, <unk> included; null: all there are")
 
-# a special token such as <unk>, a word with its apostrophes, a single other character
-_WORDS = r"<\|?\w+\|?>|\w+(?:['’]\w+)*|[^\w\s]"
+# a special token such as <unk>, a word with its apostrophes and joiners, a single other character;
+# letters go with the marks after them, which Python does not count among \w: vowels of Hindi, accents
+_WORDS = r"<\|?\w+\|?>|W(?:['’\u200c\u200d]W)*|[^\w\s]"
+
+
+@cache
+def _words() -> str:
+    """The pattern of words and single signs."""
+    points = [p for p in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)) if category(chr(p))[0] == "M"]
+    runs: list[list[int]] = []
+    for point in points:
+        if runs and point == runs[-1][1] + 1:
+            runs[-1][1] = point
+        else:
+            runs.append([point, point])
+    marks = "".join(f"{chr(first)}-{chr(last)}" for first, last in runs)
+    return _WORDS.replace("W", rf"\w+(?:[{marks}]+\w*)*")
 
 
 class Encoder:
@@ -109,32 +126,40 @@ Tokenizer = Annotated[Word | Char | Byte | TokenizerFile, Field(discriminator="k
 
 
 class _Numbers(dict[str, int]):
-    """Numbers pieces in the order in which they come."""
+    """Numbers pieces in the order in which they come; one to be folded has the number of the folded one."""
+
+    def __init__(self, fold: bool):
+        self._fold = fold
+        self.pieces: list[str] = []
 
     def __missing__(self, piece: str) -> int:
-        number = self[piece] = len(self)
+        folded = piece.lower() if self._fold else piece
+        if folded != piece:
+            number = self[folded]
+        else:
+            number = len(self.pieces)
+            self.pieces.append(piece)
+        self[piece] = number
         return number
 
 
 class _Words(Encoder):
     def __init__(self, options: Word):
         super().__init__()
-        pattern = r"\S+" if options.split == "spaces" else _WORDS
+        pattern = r"\S+" if options.split == "spaces" else _words()
         if options.line_breaks:
             pattern += r"|\n"
         if options.spaces:
             pattern += r"|[^\S\n]+"
         self._find: Callable[[str], list[str]] = re.compile(pattern).findall
-        self._fold = options.case == "fold"
-        self._numbers = _Numbers()
+        self._numbers = _Numbers(options.case == "fold")
 
     def ids(self, text: str) -> np.ndarray:
-        words = self._find(text.lower() if self._fold else text)
+        words = self._find(text)
         return np.fromiter(map(self._numbers.__getitem__, words), np.int32, len(words))
 
     def names(self, ids: np.ndarray) -> list[str]:
-        pieces = list(self._numbers)
-        found = [pieces[i] for i in ids]
+        found = [self._numbers.pieces[i] for i in ids]
         return [" " if piece.isspace() and piece != "\n" else piece for piece in found]
 
 

@@ -21,7 +21,6 @@ class Windows:
 
     Attributes:
         count: how many there are.
-        longest: tokens of the longest document.
     """
 
     def __init__(self, ends: np.ndarray, n_ctx: int, overlapping: bool):
@@ -31,7 +30,6 @@ class Windows:
         in_document = np.maximum(lengths - n_ctx + self._step - 1, 0) // self._step
         self._begins, self._after = begins, np.cumsum(in_document)
         self.count = int(self._after[-1])
-        self.longest = int(lengths.max())
 
     def starts(self, index: np.ndarray) -> np.ndarray:
         """First tokens of windows, given their numbers."""
