@@ -26,7 +26,7 @@ class CorpusOptions(DataOptions):
         default=None,
         min_length=1,
         max_length=100,
-        description="what stands between two documents, which no window crosses; null: a file is one document",
+        description="what stands between two documents, which no window crosses; null: a file is one",
     )
     windows: Order = Field(
         default="random",
