@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 from attndyn.simulation import Simulation
 from attndyn.spec import parse_spec
@@ -134,6 +135,20 @@ def test_the_plateau_is_a_critical_point(architecture, value, transition):
         assert plateau.kappa == pytest.approx(
             expected * closed_forms.coupling(setting.pi, setting.transition), rel=1e-12
         )
+
+
+@pytest.mark.parametrize("value", ["false", "true"])
+def test_the_plateau_of_a_residual_model_is_where_the_flow_from_the_origin_ends(value):
+    """The point is one of a family: of constants added to v, and with W_V of those added to u."""
+    setting = setting_of(architecture="residual", value=value)
+    flow, plateau, (_, left, right) = RankOne(setting), first_plateau(setting), leading_mode(setting)
+    start = flow.pack(1e-7 * left, 1e-7 * right, 0.0 if value == "true" else 1.0)
+    ended = solve_ivp(lambda _, x: flow.velocity(x), (0, 3000), start, method="LSODA", rtol=1e-9, atol=1e-13)
+    u, v, c, _ = flow.unpack(ended.y[:, -1])
+    np.testing.assert_allclose(plateau.u, u, atol=1e-5)
+    np.testing.assert_allclose(plateau.v, v, atol=1e-5)
+    assert plateau.c == pytest.approx(c, abs=1e-5)
+    assert abs(plateau.v.sum()) < 1e-13, "W_1 1 is conserved"
 
 
 def test_growth_from_the_origin_of_a_residual_model_is_what_the_engine_does():

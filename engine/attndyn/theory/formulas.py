@@ -14,7 +14,7 @@ import numpy as np
 
 from attndyn.registry import nearest
 from attndyn.theory import closed_forms
-from attndyn.theory.manifold import CLOSED, Manifold
+from attndyn.theory.manifold import CLOSED, Manifold, end_of_flow
 from attndyn.theory.onsets import MOST_SHARE, onsets
 from attndyn.theory.plateau import first_plateau, is_uniform, leading_mode, transverse_rate
 from attndyn.theory.setting import OutOfReach, Setting
@@ -176,8 +176,7 @@ def opening_rate(setting: Setting) -> float:
         raise OutOfReach(
             f"{setting.d_vocab} tokens: the critical point is looked for with {MOST_TOKENS} at most"
         )
-    manifold = Manifold(setting)
-    rate = float(np.linalg.norm(manifold.transverse(manifold.descend()), 2))
+    rate = float(np.linalg.norm(Manifold(setting).transverse(end_of_flow(setting)), 2))
     if rate < CLOSED:
         raise OutOfReach(f"no new direction opens where the rank-one flow ends: G = 0 there, to {CLOSED:g}")
     return rate

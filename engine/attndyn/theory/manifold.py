@@ -8,6 +8,7 @@ docs/theory-bifurcation.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,14 @@ class Manifold:
         if not residual <= RESIDUAL:
             raise OutOfReach(f"no critical point of the rank-one manifold was found: residual {residual:.1e}")
         return theta
+
+
+@lru_cache(maxsize=64)
+def end_of_flow(setting: Setting) -> np.ndarray:
+    """See `Manifold.descend`; found once for a setting."""
+    theta = Manifold(setting).descend()
+    theta.flags.writeable = False
+    return theta
 
 
 def _state(theta: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import xarray as xr
 
-from attndyn.theory.manifold import Manifold
+from attndyn.theory.manifold import Manifold, end_of_flow
 from attndyn.theory.onsets import SCORE_LEVEL, SHARE
 from attndyn.theory.opening import opening
 from attndyn.theory.plateau import Plateau, first_plateau, leading_mode
@@ -123,8 +123,8 @@ class Measurement:
     @property
     def opening_rate(self) -> float:
         """Growth of the new direction while W_0 is close to where the rank-one flow ends, see `opening`."""
-        manifold, weights = Manifold(self.setting), self.record.weights
-        return opening(manifold, manifold.descend(), self.record.time, weights["W_0"], weights["W_1"]).rate
+        theta, weights = end_of_flow(self.setting), self.record.weights
+        return opening(Manifold(self.setting), theta, self.record.time, weights["W_0"], weights["W_1"]).rate
 
     @cached_property
     def flattest(self) -> int | None:

@@ -22,6 +22,8 @@ from attndyn.theory.setting import OutOfReach, Setting
 MAX_TOKENS = 256
 #: a rate of growth from the origin that is zero to rounding
 _STILL = 1e-15
+#: size with which the flow leaves the origin, speed at which it has ended, and the longest time to wait
+_SMALL, _AT_REST, _LONGEST = 1e-6, 1e-9, 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,10 +160,19 @@ def _kappa(flow: RankOne, state: np.ndarray) -> float:
 def _numerical(flow: RankOne) -> np.ndarray:
     """The point where the reduced flow from the origin ends, with no attention: flow first, then Newton."""
     setting = flow.setting
-    rate, left, right = leading_mode(setting)
-    start = flow.pack(1e-4 * left, 1e-4 * right, 0.0 if setting.value_projection else 1.0)
+    _, left, right = leading_mode(setting)
+    start = flow.pack(_SMALL * left, _SMALL * right, 0.0 if setting.value_projection else 1.0)
+
+    def velocity(_: float, state: np.ndarray) -> np.ndarray:
+        return flow.velocity(state)
+
+    # with W_V the point is one of a family, which the flow chooses from: it has to be followed to its end
+    def speed(time: float, state: np.ndarray) -> float:
+        return float(np.linalg.norm(velocity(time, state)) - _AT_REST)
+
+    speed.terminal, speed.direction = True, -1  # type: ignore[attr-defined]
     flowed = integrate.solve_ivp(
-        lambda _, state: flow.velocity(state), (0, 200 / rate), start, method="LSODA", rtol=1e-9, atol=1e-12
+        velocity, (0, _LONGEST), start, method="LSODA", rtol=1e-10, atol=1e-13, events=speed
     ).y[:, -1]
     d = setting.d_vocab
     free = np.r_[np.ones(2 * d, bool), setting.value_projection, False]
@@ -170,8 +181,8 @@ def _numerical(flow: RankOne) -> np.ndarray:
         state = flowed.copy()
         state[free] = values
         u, v, _, _ = flow.unpack(state)
-        # gradient flow keeps the two norms equal, as at the origin; nothing else fixes their ratio
-        return np.r_[flow.velocity(state)[free], u @ u - v @ v]
+        # gradient flow keeps the two norms equal and Σ v zero, as at the origin; nothing else fixes them
+        return np.r_[flow.velocity(state)[free], u @ u - v @ v, v.sum()]
 
     state = flowed.copy()
     state[free] = optimize.least_squares(

@@ -55,7 +55,7 @@ class TheoryOverlay(Analyzer):
         token. Curves at the steps at which parameters were recorded: `row_norm(replica, step, token)`,
         `score_norm(replica, step)`, `loss(replica, step)`, and the same with `predicted_` in front, from the
         flow on the rank-one manifold that starts where the replica did. NaN where the theory says nothing;
-        why is in the attribute `reason` of `predicted_condensation_rate`.
+        why, of the first such replica, is in the attribute `reason` of `predicted_Q`.
         """
         parameters = group(trajectory, "parameters")
         cases = _cases(trajectory)
@@ -66,8 +66,6 @@ class TheoryOverlay(Analyzer):
         found["loss"] = _at(found["row_norm"], group(trajectory, "loss")["loss"])
         found.update(_curves(found["row_norm"], cases))
         found.update(_numbers(found["row_norm"], cases))
-        reason = next((case.reason for case in cases if case.reason), "")
-        found["predicted_condensation_rate"].attrs["reason"] = reason
         return found
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
@@ -155,13 +153,15 @@ def _numbers(like: xr.DataArray, cases: list[_Case]) -> xr.Dataset:
     for name, formula in FORMULAS.items():
         tokens: list[int | None] = list(range(like.sizes["token"])) if formula.per_token else [None]
         predicted, measured = np.full((2, len(cases), len(tokens)), np.nan)
+        reasons = [case.reason for case in cases if case.reason]
         for replica, (setting, _, record) in enumerate(cases):
             if setting is None or record is None or not len(record.time):
                 continue
             for index, token in enumerate(tokens):
                 try:
                     predicted[replica, index] = evaluate(name, setting, token)
-                except OutOfReach:
+                except OutOfReach as error:
+                    reasons.append(str(error))
                     break
                 measured[replica, index] = Measurement(setting, record).value(name, token)
         shape = like.isel(step=0, drop=True).drop_vars("time", errors="ignore")
@@ -174,6 +174,7 @@ def _numbers(like: xr.DataArray, cases: list[_Case]) -> xr.Dataset:
             found[f"{kind}_{name}"] = describe(
                 array, f"{kind}: {formula.long_name}", formula.symbol, formula.units
             )
+        found[f"predicted_{name}"].attrs["reason"] = reasons[0] if reasons else ""
     return xr.Dataset(found)
 
 

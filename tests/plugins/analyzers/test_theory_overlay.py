@@ -49,6 +49,8 @@ def test_the_reduced_flow_lies_on_the_measured_curves(analyzed):
         np.testing.assert_allclose(found[f"measured_{name}"], found[f"predicted_{name}"], rtol=5e-3)
     assert found["predicted_onset_focus"].attrs["units"] == "time"
     assert len(np.unique(found["predicted_onset_focus"])) == 2, "each seed from its own parameters"
+    assert "without a residual" in found["predicted_second_direction_rate"].attrs["reason"]
+    assert found["predicted_focus_rate"].attrs["reason"] == ""
     assert any("predicted" in ax.get_title(loc="left") for ax in figure.axes)
 
 

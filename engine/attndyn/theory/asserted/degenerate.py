@@ -19,30 +19,11 @@ import numpy as np
 from attndyn.theory.analytic import jacobian
 from attndyn.theory.asserted.circle import derivative, mixed, second
 from attndyn.theory.asserted.exact import Exact
-from attndyn.theory.asserted.symmetric import Symmetric, flow
+from attndyn.theory.asserted.symmetric import Symmetric
+from attndyn.theory.bifurcation import SymmetricGroup
 
 #: an eigenvalue of the Hessian at most this large counts as zero; the others are far larger
 ZERO = 1e-10
-
-
-def degenerate_point(setting: Symmetric, z: float = 1e-6, horizon: float = 1e5) -> np.ndarray:
-    """The state `(4,)` where the flow from the plateau with attention amplitude `z` ends.
-
-    The flow leads close; Gauss–Newton steps of least norm then satisfy the two conditions exactly: token 0 is
-    predicted with its true probability after token 0 and after the rest.
-
-    Raises:
-        ArithmeticError: the flow has not come close by the time `horizon`.
-    """
-    start = setting.plateau()
-    start[3] = z
-    state = flow(setting, start, horizon, ends=1e-5).states[:, -1]
-    for _ in range(30):
-        excess = setting.parts(state).excess
-        state = state - np.linalg.pinv(jacobian(lambda s: setting.parts(s).excess, state)) @ excess
-    if not np.abs(setting.parts(state).excess).max() < 1e-14:
-        raise ArithmeticError(f"no degenerate point was reached for {setting}")
-    return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +42,11 @@ class Reduction:
 
     @classmethod
     def of(cls, p: float, d: int, lam: float, width: int) -> Reduction:
-        """At the degenerate point that the flow from the plateau reaches."""
+        """At the degenerate point that the flow from the plateau reaches; raises as `SymmetricGroup` does."""
+        point = SymmetricGroup(p, lam, d, width).degenerate_point()
+        a, b, z = point.manifold.unpack(point.theta)
         setting = Symmetric(p, d, lam, width**-0.5)
-        return cls(setting, width, degenerate_point(setting))
+        return cls(setting, width, np.array([a[0], a[1], b[0] - b[1], setting.scale * z**2]))
 
     def network(self, delta: complex) -> Exact:
         """The network at asymmetry δ."""
