@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import attndyn
-from attndyn.errors import RunError, SpecError
+from attndyn import registry
+from attndyn.errors import AnalyzersFailed, RunError, SpecError
 from attndyn.runs import Run, StatusSink
 from attndyn.simulation import Simulation
 from attndyn.trajectory import TrajectoryWriter
@@ -49,6 +50,26 @@ def test_an_analyzer_without_its_probe_is_refused(small, tmp_path):
     run = attndyn.run(small("probes={loss: {every: 1}}"), tmp_path)
     with pytest.raises(RunError, match="'parameters'"):
         run.analyze(["norms"])
+
+
+def test_an_analyzer_that_fails_leaves_what_the_others_made(small, tmp_path, monkeypatch):
+    def broken(self, trajectory):
+        return trajectory["no such group"]
+
+    monkeypatch.setattr(registry.get("analyzer", "norms"), "analyze", broken)
+    monkeypatch.setattr(registry.get("analyzer", "pca"), "analyze", lambda self, trajectory: None)
+    run = attndyn.run(small("analyzers=[norms, condensation, pca]"), tmp_path)
+    with pytest.raises(AnalyzersFailed) as error:
+        run.analyze()
+    assert isinstance(error.value.__cause__, KeyError)
+    assert list(error.value.failed) == ["norms", "pca"]
+    first, second = str(error.value).splitlines()
+    assert first.startswith("the analyzer 'norms' failed: KeyError: ")
+    assert second == "the analyzer 'pca' failed: it gives a NoneType instead of an xarray.Dataset"
+    assert run.analysis.keys() == {"condensation"}
+    with pytest.raises(AnalyzersFailed):
+        run.analyze(["norms"])
+    assert run.analysis.keys() == {"condensation"}
 
 
 def test_a_spec_may_be_a_file(small, tmp_path):

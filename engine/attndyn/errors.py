@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -22,6 +22,20 @@ class BackendError(AttndynError):
 
 class RunError(AttndynError):
     """A run's directory or file is missing, unreadable, or does not belong to the spec given."""
+
+
+class AnalyzersFailed(RunError):
+    """Some analyzers of a run failed; what the others made is kept.
+
+    Attributes:
+        failed: why, in a line, by the name of the analyzer.
+    """
+
+    exit_code = 4
+
+    def __init__(self, failed: Mapping[str, str]):
+        super().__init__("\n".join(f"the analyzer '{name}' failed: {why}" for name, why in failed.items()))
+        self.failed = dict(failed)
 
 
 class UnusableOption(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +21,14 @@ from pydantic import ValidationError
 from attndyn import __version__, registry
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.backend import Array
-from attndyn.errors import RunError
+from attndyn.errors import AnalyzersFailed, AttndynError, Problem, RunError, SpecError
 from attndyn.files import whole
 from attndyn.interrupt import Interrupt
+from attndyn.registry.blame import blame
 from attndyn.simulation import Outcome, Simulation, Sink
 from attndyn.spec import Spec, load_spec
-from attndyn.spec.base import Section
+from attndyn.spec.base import Flaw, Section
+from attndyn.spec.words import printable, spell
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
 from attndyn.trajectory.writer import CHECKPOINT, TRAJECTORY, read_checkpoint
 
@@ -118,15 +120,42 @@ class Run:
         return cls(in_spec[0] if in_spec else cls.Options(kind=name))
 
     def analyze(self, names: Sequence[str] | None = None) -> dict[str, xr.Dataset]:
-        """Run analyzers (those of the spec unless named), and keep their results in `analysis.nc`."""
+        """Run analyzers (those of the spec unless named), and keep their results in `analysis.nc`.
+
+        Raises:
+            PluginError: there is no such analyzer.
+            RunError: the run lacks a probe that one needs, or its files cannot be read or written.
+            AnalyzersFailed: once the results of those that did not fail are kept.
+        """
         wanted = [options.kind for options in self.spec.analyzers] if names is None else list(names)
         analyzers = {name: self.analyzer(name) for name in wanted}
-        for probe in dict.fromkeys(p for analyzer in analyzers.values() for p in analyzer.requires):
+        results: dict[str, xr.Dataset] = {}
+        failed: dict[str, Exception] = {}
+        for name, analyzer in analyzers.items():
+            try:
+                results[name] = self._made_by(analyzer)
+            except Exception as error:  # a plugin may raise anything; the others are run all the same
+                failed[name] = error
+        if results or not failed:
+            self._keep(results)
+        if failed:
+            reasons = {name: _reason(error, analyzers[name]) for name, error in failed.items()}
+            raise AnalyzersFailed(reasons) from next(iter(failed.values()))
+        return results
+
+    def _made_by(self, analyzer: Analyzer) -> xr.Dataset:
+        for probe in analyzer.requires:
             if not self.trajectory[probe].sizes["step"]:
                 raise RunError(f"{self.directory}: nothing of the probe '{probe}' is recorded yet")
         # a replica about to diverge may hold numbers whose squares overflow
         with np.errstate(over="ignore", invalid="ignore"):
-            results = {name: analyzer.analyze(self.trajectory) for name, analyzer in analyzers.items()}
+            result: Any = analyzer.analyze(self.trajectory)
+        if not isinstance(result, xr.Dataset):
+            raise RunError(f"it gives a {type(result).__name__} instead of an xarray.Dataset")
+        return result
+
+    def _keep(self, results: dict[str, xr.Dataset]) -> None:
+        """Add results to `analysis.nc`."""
         merged = xr.DataTree.from_dict(self.analysis | results)
         merged.attrs = self._stamp
         path = self.directory / ANALYSIS
@@ -135,7 +164,6 @@ class Run:
                 merged.to_netcdf(fresh, engine="netcdf4")
         except (OSError, RuntimeError) as error:  # netCDF4 reports a full disk as a RuntimeError
             raise RunError(f"{path}: cannot be written ({error})") from None
-        return results
 
     @property
     def _stamp(self) -> dict[str, Any]:
@@ -212,12 +240,14 @@ def run(
         sinks: followers of the run besides the files, e.g. a progress bar.
 
     Raises:
-        SpecError: the file is no valid spec.
+        SpecError: the file is no valid spec, or something that it names is not on this machine.
         BackendError: the backend cannot be used.
         RunError: the directory cannot be written, or the run to resume does not fit the spec.
     """
     if not isinstance(spec, Spec):
         spec = load_spec(spec)
+    if resume is None and (flaws := list(unusable(spec))):
+        raise SpecError(Problem(spec.where(f.path), spell(f.path), printable(f.message)) for f in flaws)
     simulation = Simulation(spec, backend)
     directory = (
         _new_directory(spec, Path(out)) if resume is None else _resumed(spec, simulation, Path(resume))
@@ -228,6 +258,14 @@ def run(
     return Run(directory)
 
 
+def unusable(spec: Spec) -> Iterator[Flaw]:
+    """What the options of the spec's analyzers name and this machine does not have."""
+    for index, options in enumerate(spec.analyzers):
+        analyzer: Analyzer = registry.get("analyzer", options.kind)(options)
+        for flaw in analyzer.check():
+            yield flaw._replace(path=("analyzers", index, *flaw.path))
+
+
 def open_run(directory: Path | str) -> Run:
     """The run in a directory.
 
@@ -235,6 +273,13 @@ def open_run(directory: Path | str) -> Run:
         RunError: it is not one.
     """
     return Run(directory)
+
+
+def _reason(error: Exception, analyzer: Analyzer) -> str:
+    """Why an analyzer failed, on one line; where in its code, unless it says so in words."""
+    if isinstance(error, AttndynError):
+        return printable(" ".join(str(error).split()))
+    return printable(blame(error, type(analyzer).__module__))
 
 
 def _new_directory(spec: Spec, out: Path) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attndyn import runs
+from attndyn import registry, runs
 from attndyn.cli import main
 from attndyn.spec import load_spec
 from attndyn.trajectory import open_trajectory
@@ -84,6 +84,48 @@ def test_run_without_analyzers(tiny, tmp_path):
     again = attndyn("analyze", directory)
     assert again.returncode == 0, again.stderr
     assert os.path.exists(again.stdout.strip())
+
+
+def test_an_analyzer_that_fails_is_exit_code_4_and_all_else_is_kept(tiny, tmp_path, in_process, monkeypatch):
+    def broken(self, trajectory):
+        return trajectory["no such group"]
+
+    monkeypatch.setattr(registry.get("analyzer", "norms"), "analyze", broken)
+    said = "the analyzer 'norms' failed: KeyError: "
+    done = in_process("run", tiny, "--out", tmp_path, "--set", "analyzers=[norms, entropy]")
+    assert done.returncode == 4
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1
+    directory = done.stdout.splitlines()[-1]
+    assert set(runs.open_run(directory).analysis) == {"entropy"}
+    done = in_process("analyze", directory)
+    assert (done.returncode, done.stdout) == (4, f"{directory}/analysis.nc\n")
+    done = in_process("report", directory)
+    assert (done.returncode, done.stdout) == (4, f"{directory}/report.html\n")
+    assert done.stderr.startswith(said)
+    diverging = ("--set", "training.max_loss=1e-3", "--set", "training.steps=1000")
+    done = in_process("run", tiny, "--out", tmp_path, *diverging)
+    assert done.returncode == 3
+    assert done.stderr.startswith(said)
+
+
+def test_what_an_analyzer_needs_is_looked_for_before_a_run(tiny, tmp_path, in_process):
+    for command in (("run", "--out", tmp_path), ("validate",)):
+        done = in_process(
+            *(
+                command[0],
+                tiny,
+                *command[1:],
+                "--set",
+                "probes={loss: {every: 1}, token_classes: {every: 1}}",
+            ),
+            *("--set", "analyzers=[{kind: proxy, run: none}]"),
+        )
+        assert done.returncode == 2
+        found = f"analyzers[0].run: {tmp_path / 'none'}: not a run's directory (it has no spec.yaml)"
+        assert found in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.glob("tiny/*"))
 
 
 @pytest.mark.parametrize(

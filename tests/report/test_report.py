@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 import attndyn
-from attndyn.errors import RunError
+from attndyn import registry
+from attndyn.errors import AnalyzersFailed, RunError
 from attndyn.report import write_report, writer
 from attndyn.report.files import Image
 from attndyn.spec import parse_spec
@@ -153,6 +154,19 @@ def test_results_that_are_there_are_not_made_again(quick, tmp_path, monkeypatch)
     assert asked == [["pca"]]
     titles = [target for target in page_of(run).all("a", "href") if target.startswith("#analysis")]
     assert titles == ["#analysis-norms", "#analysis-pca", "#analysis-entropy"]
+
+
+def test_an_analyzer_that_fails_is_left_out_with_a_note(quick, tmp_path, monkeypatch):
+    def broken(self, trajectory):
+        raise RunError("of no use")
+
+    monkeypatch.setattr(registry.get("analyzer", "norms"), "analyze", broken)
+    run = simulated(tmp_path, "analyzers=[norms, pca]", "replicas.seeds=1")
+    with pytest.raises(AnalyzersFailed):
+        write_report(run)
+    page = page_of(run)
+    assert "norms (failed: of no use)" in page.text
+    assert [t for t in page.all("a", "href") if t.startswith("#analysis")] == ["#analysis-pca"]
 
 
 def test_what_the_spec_does_not_ask_for_is_left_out_with_a_note(quick, tmp_path):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from attndyn.spec.base import AnalyzerOptions
+from attndyn.spec.base import AnalyzerOptions, Flaw
 
 if TYPE_CHECKING:  # the protocol names plotting types, and needs none of them
     import xarray as xr
@@ -34,6 +35,13 @@ class Analyzer(ABC):
 
     def __init__(self, options: AnalyzerOptions):
         self.options = options
+
+    def check(self) -> Iterator[Flaw]:
+        """What the options name and this machine does not have, such as a file; asked before a run begins.
+
+        Nothing by default. Paths are places in the options.
+        """
+        return iter(())
 
     @abstractmethod
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:

@@ -15,7 +15,8 @@ class StickyFit(NamedTuple):
 
     Attributes:
         lam: λ by least squares, rows weighted by π; negative where tokens follow themselves less than others.
-        explained: share of the squared distance of P from independent tokens that the fit takes away.
+        explained: share of the squared distance of P from independent tokens that a sticky chain, of λ in
+            [0, 1), takes away; 0 where λ by least squares is negative, NaN where P is independent tokens.
         information: KL of the rows of P from π, in nats: what the last token tells of the next.
         missed: KL of the rows of P from those of the fit with λ in [0, 1), in nats.
     """
@@ -33,8 +34,9 @@ def fit_sticky(pi: Array, transition: Array) -> StickyFit:
     length = float(np.sum(weight * stay**2))
     lam = float(np.sum(weight * beyond * stay)) / length if length > 0 else 0.0
     total = float(np.sum(weight * beyond**2))
-    explained = lam**2 * length / total if total > 0 else float("nan")
     sticky = np.clip(lam, 0.0, 1.0 - 1e-12) * stay + pi
+    left = float(np.sum(weight * (transition - sticky) ** 2))
+    explained = 1 - left / total if total > 0 else float("nan")
     return StickyFit(lam, explained, _kl(weight, transition, pi), _kl(weight, transition, sticky))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -13,7 +14,7 @@ from attndyn import __version__
 from attndyn.cli.common import DIVERGED, INTERRUPTED, OUTPUTS, USAGE, Backend, Out, Overrides, Plugins
 from attndyn.cli.conform import conform
 from attndyn.cli.theory import theory
-from attndyn.errors import AttndynError
+from attndyn.errors import AnalyzersFailed, AttndynError
 
 if TYPE_CHECKING:
     from attndyn.runs import Run
@@ -84,10 +85,10 @@ def run(
     """Run a spec; the last line printed is the run's directory.
 
     Exit codes: 0 done; 2 a bad spec or usage; 3 the run diverged (what was computed is kept);
-    130 interrupted (ditto; go on with --resume).
+    4 an analyzer failed (what the others made is kept); 130 interrupted (ditto; go on with --resume).
     """
     from attndyn import runs
-    from attndyn.cli.progress import Progress, announce
+    from attndyn.cli.progress import Progress
     from attndyn.conformance.rehearsal import rehearse
     from attndyn.spec import load_spec
 
@@ -103,12 +104,12 @@ def run(
     with Progress() as progress:
         result = runs.run(loaded, out, backend, resume, sinks=[progress])
     status = result.status
+    code = 0
     if analyze and status["state"] != "interrupted" and result.spec.analyzers:
-        with announce("analyzing"):
-            result.analyze()
+        code = _kept("analyzing", result.analyze)
     _report_state(status, result)
     print(result.directory)
-    raise typer.Exit({"diverged": DIVERGED, "interrupted": INTERRUPTED}.get(status["state"], 0))
+    raise typer.Exit({"diverged": DIVERGED, "interrupted": INTERRUPTED}.get(status["state"], code))
 
 
 @app.command(epilog="Example:  attndyn validate specs/paper/*.yaml")
@@ -191,32 +192,52 @@ def analyze(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Run analyzers on a run; the last line printed is the file with their results."""
+    """Run analyzers on a run; the last line printed is the file with their results.
+
+    Exit codes: 0 done; 2 bad usage; 4 an analyzer failed (what the others made is kept).
+    """
     from attndyn import runs
-    from attndyn.cli.progress import announce
 
     _load(plugins)
     opened = runs.open_run(run)
-    with announce("analyzing"):
-        opened.analyze(names or None)
-    print(opened.directory / runs.ANALYSIS)
+    code = _kept("analyzing", lambda: opened.analyze(names or None))
+    if (path := opened.directory / runs.ANALYSIS).exists():
+        print(path)
+    raise typer.Exit(code)
 
 
 @app.command(epilog="Example:  attndyn report outputs/figure2/20261130-101500-1a2b3c4d")
 def report(run: RunPath, plugins: Plugins = None) -> None:
-    """Write a run's figures and its report.html; the last line printed is the report."""
+    """Write a run's figures and its report.html; the last line printed is the report.
+
+    Exit codes: 0 done; 2 bad usage; 4 an analyzer failed (the report shows the others).
+    """
     from attndyn import runs
-    from attndyn.cli.progress import announce
     from attndyn.report import write_report
+    from attndyn.report.writer import REPORT
 
     _load(plugins)
-    with announce("drawing"):
-        path = write_report(runs.open_run(run))
-    print(path)
+    opened = runs.open_run(run)
+    code = _kept("drawing", lambda: write_report(opened))
+    print(opened.directory / REPORT)
+    raise typer.Exit(code)
 
 
 app.command(epilog="Example:  attndyn conform specs --quick")(conform)
 app.command(epilog="Example:  attndyn theory specs/paper/theory-rates.yaml")(theory)
+
+
+def _kept(doing: str, what: Callable[[], object]) -> int:
+    """Do it, and say which analyzers failed, if some did; the exit code."""
+    from attndyn.cli.progress import announce
+
+    try:
+        with announce(doing):
+            what()
+    except AnalyzersFailed as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
 def _load(plugins: list[Path] | None) -> None:

@@ -66,9 +66,12 @@ def _flaws_with(spec: Spec, reference: Reference) -> Iterator[str]:
 def rehearse(spec: Spec) -> Iterator[Flaw]:
     """What is wrong with the variables, labels and boundaries that a spec's expectations name.
 
-    To be given to `load_spec` as its `check`, which adds the places in the file. Where the data are not on
-    this machine nothing can be told.
+    And with what its analyzers read from this machine. To be given to `load_spec` as its `check`, which adds
+    the places in the file. Where the data are not on this machine nothing can be told of the expectations.
     """
+    if flaws := list(runs.unusable(spec)):
+        yield from flaws
+        return
     if not spec.expect or spec.data.absent() is not None:  # what cannot be run cannot be rehearsed
         return
     chosen = [selection for options in spec.expect for _, selection in selections(options)]

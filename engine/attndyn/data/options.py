@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from attndyn.data.labels import REST
 from attndyn.data.stationary import SUM_TOLERANCE, Stationary
 from attndyn.data.transition import Explicit, Transition, stationary_of
 from attndyn.spec.base import DataOptions, Flaw
@@ -110,8 +111,8 @@ class MarkovOptions(DataOptions):
         for index, label in enumerate(self.tokens):
             if label in self.tokens[:index]:
                 yield Flaw(("tokens", index), f"the label '{label}' is given twice")
-            if label == "<rest>":
-                yield Flaw(("tokens", index), "'<rest>' is what probes call all other tokens together")
+            if label == REST:
+                yield Flaw(("tokens", index), f"'{REST}' is what probes call all other tokens together")
             if not label.isprintable():
                 yield Flaw(("tokens", index), "a label may have printable characters only")
 

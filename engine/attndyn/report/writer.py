@@ -11,7 +11,7 @@ from matplotlib.figure import Figure, FigureBase, SubFigure
 from numpy.typing import NDArray
 
 from attndyn.analysis.analyzer import Analyzer
-from attndyn.errors import RunError
+from attndyn.errors import AnalyzersFailed, RunError
 from attndyn.files import whole
 from attndyn.report import page, style
 from attndyn.report.files import Image, new_figure, render
@@ -65,8 +65,9 @@ def write_report(run: Reportable) -> Path:
 
     Raises:
         RunError: the run cannot be read, or its directory cannot be written.
+        AnalyzersFailed: once a page is written that shows the others and says so.
     """
-    analysis = _analysis(run)
+    analysis, failure = _analysis(run)
     lost = {entry["replica"] for entry in run.status.get("diverged", [])}
     shown = views(run.trajectory, analysis, lost)
     with style.style():
@@ -84,7 +85,7 @@ def write_report(run: Reportable) -> Path:
         analysis=analysis,
         views=shown,
         overviews=images,
-        notes=overviews[_overview_name(0)][1],
+        notes=[*overviews[_overview_name(0)][1], *_failures(failure)],
         analyzers={name: (run.analyzer(name), image) for name, image in figures.items()},
     )
     path = run.directory / REPORT
@@ -94,17 +95,28 @@ def write_report(run: Reportable) -> Path:
             fresh.write_text(page.render_page(content), "utf-8")
     except OSError as error:
         raise RunError(f"{error.filename or path}: cannot be written ({error.strerror})") from None
+    if failure is not None:
+        raise failure
     return path
 
 
-def _analysis(run: Reportable) -> dict[str, xr.Dataset]:
-    """All results, those of the spec's analyzers first and in the spec's order."""
+def _analysis(run: Reportable) -> tuple[dict[str, xr.Dataset], AnalyzersFailed | None]:
+    """All results, those of the spec's analyzers first and in the spec's order; what some failed of."""
     wanted = [options.kind for options in run.spec.analyzers]
     found = run.analysis
     missing = [name for name in wanted if name not in found]
+    failure = None
     if missing:
-        found |= run.analyze(missing)
-    return {name: found[name] for name in dict.fromkeys([*wanted, *found])}
+        try:
+            found |= run.analyze(missing)
+        except AnalyzersFailed as error:
+            found, failure = run.analysis, error
+    ordered = {name: found[name] for name in dict.fromkeys([*wanted, *found]) if name in found}
+    return ordered, failure
+
+
+def _failures(failure: AnalyzersFailed | None) -> list[str]:
+    return [f"{name} (failed: {why})" for name, why in failure.failed.items()] if failure else []
 
 
 def _overview_name(number: int) -> str:

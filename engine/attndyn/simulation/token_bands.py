@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-#: label of what is outside a vocabulary
-UNKNOWN = "<unk>"
+from attndyn.data.labels import UNKNOWN
+
 BANDS = ("high", "medium", "low", UNKNOWN)
 
 

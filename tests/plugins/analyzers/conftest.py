@@ -16,6 +16,7 @@ from matplotlib.text import Text
 from numpy.typing import ArrayLike
 
 from attndyn import registry
+from attndyn.data.labels import REST
 from attndyn.report import style
 
 HEADS = ("replica", "step", "layer", "head")
@@ -29,7 +30,6 @@ DIMS = {
     "attention": (*HEADS, "query", "key"),
     "entropy": (*HEADS, "query"),
 }
-REST = "<rest>"
 
 
 def build(

@@ -16,15 +16,16 @@ import numpy as np
 
 from attndyn.data.chain import token_dtype
 from attndyn.data.corpus.blocks import Blocks
+from attndyn.data.labels import OTHERS, REST, UNKNOWN
 
-UNKNOWN = "<unk>"
 MAX_LABEL = 64
 #: pieces that could not be shown, or that mean something else to probes and analyzers
 _SPELLED = {
     " ": "<space>",
     "\n": "<newline>",
     "": "<empty>",
-    "<rest>": "<rest>_",
+    REST: f"{REST}_",
+    OTHERS: f"{OTHERS}_",
     "[high]": "[high]_",
     "[medium]": "[medium]_",
     "[low]": "[low]_",

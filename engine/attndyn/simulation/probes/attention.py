@@ -7,12 +7,11 @@ from pydantic import Field
 
 from attndyn import registry
 from attndyn.backend import Array
+from attndyn.data.labels import REST
 from attndyn.simulation.probe import Declaration, Probe, State, Variable
 from attndyn.simulation.simulation import Simulation
 from attndyn.simulation.token_map import population_is_exact, token_map, token_rows
 from attndyn.spec.base import ProbeOptions
-
-REST = "<rest>"
 
 
 class AttentionOptions(ProbeOptions):
