@@ -14,6 +14,7 @@ import typer
 import attndyn
 from attndyn import registry
 from attndyn.cli.main import DIVERGED, INTERRUPTED, USAGE, app
+from attndyn.errors import AnalyzersFailed
 from attndyn.errors import SpecError
 from attndyn.spec import load_spec, parse_spec
 
@@ -165,7 +166,7 @@ def test_readme_lists_every_command_and_every_option_of_run():
 
 def test_readme_lists_the_exit_codes():
     codes = {int(row["exit code"]) for row in table(TEXT["README.md"], "| exit code")}
-    assert codes == {0, 1, USAGE, DIVERGED, INTERRUPTED}
+    assert codes == {0, 1, USAGE, DIVERGED, AnalyzersFailed.exit_code, INTERRUPTED}
 
 
 # -- docs/trajectory.md against the file of a real run ----------------------------------------------------
