@@ -14,8 +14,7 @@ import typer
 import attndyn
 from attndyn import registry
 from attndyn.cli.main import DIVERGED, INTERRUPTED, USAGE, app
-from attndyn.errors import AnalyzersFailed
-from attndyn.errors import SpecError
+from attndyn.errors import AnalyzersFailed, SpecError
 from attndyn.spec import load_spec, parse_spec
 
 ROOT = Path(__file__).parents[1]
