@@ -172,7 +172,7 @@ def test_labels():
     long = "x" * 100
     assert len(label(long)) == 64
     assert label(long) != label(long + "y")
-    for taken in ("<rest>", "[high]", "[medium]", "[low]"):
+    for taken in ("<rest>", "<others>", "[high]", "[medium]", "[low]"):
         assert label(taken) == f"{taken}_"
     assert label("tab\there") == "tab<U+0009>here"
 
