@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attndyn.analysis.ngrams import approach, captured, first_order_span, markov_order, nearest
+from attndyn.analysis.ngrams import approach, captured, first_span, markov_order, nearest
 from attndyn.analysis.phases import PhaseOptions, count_phases, find_cycles
 
 OPTIONS = PhaseOptions(kind="phases")
@@ -79,6 +79,6 @@ def test_order_with_hysteresis():
     order = markov_order(share, spread, 0.9, 0.8, 0.01)
     assert order.tolist() == [0, 2, 1, 1, 2, 2, -1]
     steps = np.arange(7.0) * 10
-    assert first_order_span(steps, order) == (20.0, 40.0, 20.0)
-    assert first_order_span(steps[:4], order[:4])[::2] == (20.0, 10.0)
-    assert first_order_span(steps, np.zeros(7, int)).steps == 0
+    assert first_span(steps, order == 1) == (20.0, 40.0, 20.0)
+    assert first_span(steps[:4], order[:4] == 1)[::2] == (20.0, 10.0)
+    assert first_span(steps, np.zeros(7, bool)).steps == 0

@@ -189,7 +189,7 @@ def test_divergences_against_loops(simulation):
 
 
 def test_parts_change_nothing(monkeypatch, simulation):
-    options = PredictionsOptions(every=1)
+    options = PredictionsOptions(every=1, contexts=16)
     whole = measure(PredictionsProbe(options, simulation), simulation)
     monkeypatch.setattr("attndyn.simulation.probes.predictions.PART_ENTRIES", 2 * 9 * 5 * 3)
     parts = PredictionsProbe(options, simulation)

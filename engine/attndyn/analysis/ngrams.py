@@ -25,7 +25,8 @@ def captured(kl: Array, information: Array, least: float) -> Array:
     """Share of what a reference tells that predictions have: 1 - KL(reference ‖ p) / KL(reference ‖ simpler).
 
     1 for predictions that are the reference, 0 for the simpler one, negative beyond. NaN where the reference
-    tells less than `least` nats, as any does of a text without order.
+    tells less than `least` nats, as the bigrams of shuffled text do: their chance part is not among what they
+    tell (`attndyn.data.bigram`).
     """
     information = np.where(information >= least, information, np.nan)
     return np.asarray(1 - kl / information, float)
@@ -57,11 +58,11 @@ def nearest(kl: Array) -> NDArray[np.intp]:
     return np.where(known, np.where(known[..., None], kl, 0.0).argmin(axis=-1), -1)
 
 
-class MarkovSpan(NamedTuple):
-    """From which step on predictions are of first order, until when, and how many steps that lasts."""
+class Span(NamedTuple):
+    """From which step on something holds, until when, and how many steps that lasted."""
 
-    holds_from: float = NAN
-    holds_until: float = NAN
+    begin: float = NAN
+    end: float = NAN
     steps: float = 0.0
 
 
@@ -83,13 +84,11 @@ def markov_order(share: Array, spread: Array, level: float, low: float, least: f
     return order
 
 
-def first_order_span(steps: Array, order: NDArray[np.intp]) -> MarkovSpan:
-    """The first stretch of records of order 1; it ends at the record after it, NaN if there is none."""
-    if not (order == 1).any():
-        return MarkovSpan()
-    first = int(np.argmax(order == 1))
-    after = np.flatnonzero(order[first:] != 1)
+def first_span(steps: Array, holds: NDArray[np.bool_]) -> Span:
+    """The first stretch of records of which something holds; it ends at the record after, NaN if none is."""
+    if not holds.any():
+        return Span()
+    first = int(np.argmax(holds))
+    after = np.flatnonzero(~holds[first:])
     end = float(steps[first + after[0]]) if len(after) else NAN
-    return MarkovSpan(
-        float(steps[first]), end, (end if len(after) else float(steps[-1])) - float(steps[first])
-    )
+    return Span(float(steps[first]), end, (end if len(after) else float(steps[-1])) - float(steps[first]))

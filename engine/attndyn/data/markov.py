@@ -58,6 +58,10 @@ class MarkovData(DataSource):
             fields["targets"] = self._exact_targets(fields["query"])
         return Contexts(representation, **fields)
 
+    def probe_contexts(self, n_contexts: int) -> Contexts:
+        """See `DataSource.probe_contexts`; no more than there are in a fixed set."""
+        return super().probe_contexts(min(n_contexts, self._shape.size or n_contexts))
+
     def _sample(self, step: int, n_contexts: int) -> np.ndarray:
         """Tokens `(position, group, context)`: `n_ctx` positions and the token after them."""
         shape = (self._shape.n_ctx + 1, n_contexts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -12,6 +13,9 @@ from scipy.sparse import csr_array
 
 from attndyn.data.contexts import Contexts
 from attndyn.spec.base import DataOptions
+
+#: number of the first step that probes look at: none that is ever trained on
+PROBE_STEP = 2**62
 
 
 class DataSource(ABC):
@@ -50,6 +54,27 @@ class DataSource(ABC):
     @abstractmethod
     def batch(self, step: int, representation: str) -> Contexts:
         """The contexts of a step, as host arrays; the same ones whenever it is asked."""
+
+    def probe_contexts(self, n_contexts: int) -> Contexts:
+        """Contexts of positions that probes look at all through a run, as host arrays.
+
+        Here those of steps that never come, as many as it takes; a source of finitely many contexts spreads
+        them over what it has.
+
+        Args:
+            n_contexts: how many.
+
+        Returns:
+            The same ones whenever it is asked. Targets and sample weights are not to be used.
+        """
+        batches = [self.batch(PROBE_STEP, "positions")]
+        while sum(batch.n_contexts for batch in batches) < n_contexts:
+            batches.append(self.batch(PROBE_STEP + len(batches), "positions"))
+        keys, query = (
+            np.concatenate([getattr(batch, name) for batch in batches], axis=-1)[..., :n_contexts]
+            for name in ("keys", "query")
+        )
+        return replace(batches[0], keys=keys, query=query)
 
     def held_out(self, n_contexts: int) -> Contexts | None:
         """Contexts of positions that are never trained on, as host arrays; targets are tokens.

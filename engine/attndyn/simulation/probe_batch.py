@@ -1,29 +1,30 @@
-"""The fixed contexts that probes of attention and predictions look at: those of a step that never comes."""
+"""The fixed contexts that probes of attention and predictions look at, all through a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from attndyn.data.contexts import Contexts
 from attndyn.errors import Problem, SpecError
 from attndyn.simulation.simulation import Simulation
 
-#: contexts of a probe batch, and the step whose number they have: none that is ever trained on
-PROBE_CONTEXTS, PROBE_STEP = 64, 2**62
+#: contexts of a probe batch where a probe does not say how many, unless a batch has fewer
+PROBE_CONTEXTS = 64
 #: entries of an array of predictions, beyond which contexts are looked at in parts
 PART_ENTRIES = 2**22
 
 
-def probe_batch(simulation: Simulation, n_contexts: int = PROBE_CONTEXTS) -> Contexts:
-    """The first contexts of positions of the probes' step, as host arrays; at most a batch's.
+def probe_batch(simulation: Simulation, n_contexts: int | None = None) -> Contexts:
+    """The contexts of `DataSource.probe_contexts`, as host arrays, with keys and queries by position.
 
-    Its targets and sample weights are those of the whole batch, and are not to be used.
+    Its targets and sample weights are not to be used.
     """
-    batch = simulation.data.batch(PROBE_STEP, "positions")
-    assert batch.keys is not None
-    assert batch.query is not None
-    return replace(batch, keys=batch.keys[..., :n_contexts], query=batch.query[..., :n_contexts])
+    if n_contexts is None:
+        n_contexts = min(PROBE_CONTEXTS, simulation.spec.data.batch)
+    contexts = simulation.data.probe_contexts(n_contexts)
+    assert contexts.keys is not None
+    assert contexts.query is not None
+    return contexts
 
 
 def require_positions(simulation: Simulation, probe: str) -> None:

@@ -10,17 +10,18 @@ from matplotlib.figure import FigureBase
 from pydantic import Field, model_validator
 
 from attndyn.analysis.analyzer import Analyzer
-from attndyn.analysis.ngrams import MarkovSpan, first_order_span, markov_order
+from attndyn.analysis.ngrams import first_span, markov_order
 from attndyn.analysis.over_replicas import with_band
 from attndyn.analysis.records import describe, group
 from attndyn.registry import analyzer
 from attndyn.report import style
 from attndyn.spec.base import AnalyzerOptions
 
+STRETCHES = {"holds": ("of first order at most", 0), "first_order": ("of first order", 1)}
 SPAN = {
-    "holds_from": ("first step at which predictions are of first order", "step"),
-    "holds_until": ("step at which they no longer are", "step"),
-    "holds_steps": ("how long they are, up to the end of the record", "step"),
+    "from": ("first step at which predictions are {}", "step"),
+    "until": ("step at which they no longer are", "step"),
+    "steps": ("how long they are, up to the end of the record", "step"),
 }
 PLACES = {"0": "the token itself", "1": "the token before"}
 
@@ -48,16 +49,17 @@ class MarkovFit(Analyzer):
     title = "Order of the predictions"
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
-        """The Markov approximation holds at a record if its order is 1; docs/corpora.md says when that is.
+        """The Markov approximation holds where the order is at most 1; docs/corpora.md says when that is.
 
-        `order(replica, step)`: 0, 1, or 2 for more, -1 unknown; `token_share`, `residual`, `spread` as
-        recorded; `holds_from`, `holds_until`, `holds_steps` `(replica)` of the first stretch of order 1, with
-        bands; `attention_lag(replica, step, layer, head, lag)` and `uniform_lag`, at their own steps.
+        `order(replica, step)`: 0, 1, or 2 for more, -1 unknown; `token_share`, `residual`, `spread` and
+        `fit_share` as recorded; `holds_from`, `holds_until`, `holds_steps` `(replica)` of the first stretch
+        of order 0 or 1, and `first_order_from` and so on of that of order 1, with bands;
+        `attention_lag(replica, step, layer, head, lag)` and `uniform_lag`, at their own steps.
         """
         fit = group(trajectory, "predictions")
-        share, spread, residual = (
+        share, spread, residual, fit_share = (
             fit[name].transpose("replica", "step").astype(float)
-            for name in ("token_share", "spread", "residual")
+            for name in ("token_share", "spread", "residual", "fit_share")
         )
         steps = share["step"].values.astype(float)
         o = self.options
@@ -67,17 +69,20 @@ class MarkovFit(Analyzer):
                 for a, b in zip(share.values, spread.values, strict=True)
             ]
         )
-        spans = np.array([first_order_span(steps, row) for row in order])
-        assert len(MarkovSpan._fields) == len(SPAN)
         one = share.isel(step=0, drop=True).drop_vars("time", errors="ignore")
         found = {
             "order": describe(share.copy(data=order), "order of the predictions, 2 for more than 1"),
             "token_share": describe(share, "share of the spread of predictions that the last token explains"),
             "spread": describe(spread, "KL of the predictions from their mean", units="nats"),
             "residual": describe(residual, "KL of the predictions from a first-order fit", units="nats"),
+            "fit_share": describe(fit_share, "share of the queries that these are taken from"),
         }
-        for number, (name, (what, units)) in enumerate(SPAN.items()):
-            found |= with_band(one.copy(data=spans[:, number]), name, what, units)
+        for stretch, (of, least) in STRETCHES.items():
+            spans = np.array([first_span(steps, (row >= least) & (row <= 1)) for row in order])
+            for number, (name, (what, units)) in enumerate(SPAN.items()):
+                found |= with_band(
+                    one.copy(data=spans[:, number]), f"{stretch}_{name}", what.format(of), units
+                )
         classes = group(trajectory, "token_classes").rename({"step": "attention_step"})
         classes = classes.drop_vars("time", errors="ignore")
         for name in ("attention_lag", "uniform_lag"):

@@ -20,8 +20,11 @@ from attndyn.spec.base import AnalyzerOptions
 REFERENCES = ("unigram", "bigram", "pseudo_bigram")
 HEADS = ("replica", "layer", "head")
 FOUND = {
-    "closest_step": ("step at which the KL divergence from the reference is least", "step"),
-    "closest_kl": ("least KL divergence from the reference", "nats"),
+    "closest_step": (
+        "step at which the KL divergence of the reference from the predictions is least",
+        "step",
+    ),
+    "closest_kl": ("least KL divergence of the reference from the predictions", "nats"),
     "most_captured": ("largest share of what the reference tells that predictions have", "1"),
     "reached_step": ("step at which that share reaches the level", "step"),
 }
@@ -29,7 +32,7 @@ FOUND = {
 
 @analyzer("ngram")
 class NGram(Analyzer):
-    """KL divergences from three references, when each is closest, and whether it is taken up."""
+    """KL of three references from the predictions, when each is closest, and whether it is taken up."""
 
     class Options(AnalyzerOptions):
         """When predictions have taken up a reference, and when a reference tells nothing."""
@@ -60,7 +63,7 @@ class NGram(Analyzer):
             table[place] = approach(steps, kl.values[place], share[place], self.options.level)
         assert Approach._fields == tuple(FOUND)
         found = {
-            "kl": describe(kl, "KL divergence of the predictions from the reference", r"KL(q \| p)", "nats"),
+            "kl": describe(kl, "KL divergence of the reference from the predictions", r"KL(q \| p)", "nats"),
             "captured": describe(
                 kl.copy(data=share), "share of what the reference tells that predictions have"
             ),

@@ -77,7 +77,12 @@ class TextOverview(Analyzer):
                 "norm": describe(
                     _own_steps(classes["norm_band"], "classes"), "mean embedding norm of a band"
                 ),
-                "kl": describe(_own_steps(kl, "predictions"), "KL of the predictions", r"KL(q \| p)", "nats"),
+                "kl": describe(
+                    _own_steps(kl, "predictions"),
+                    "KL of the n-gram from the predictions",
+                    r"KL(q \| p)",
+                    "nats",
+                ),
             }
         )
 

@@ -80,8 +80,11 @@ def test_a_chain_is_taken_up_down_to_its_floor(chain, run_analyzer):
 def test_a_chain_is_of_first_order_to_the_end(chain, run_analyzer):
     found = run_analyzer("markov_fit", chain)
     assert (found["order"].isel(step=-1) == 1).all()
-    assert found["holds_from"].notnull().all()
-    assert found["holds_until"].isnull().all()
+    assert (found["first_order_from"] > 0).all()
+    assert found["first_order_until"].isnull().all()
+    # predictions that are all alike at first are no more than those of a chain either
+    assert (found["holds_from"] == 0).all()
+    assert (found["holds_until"] <= found["first_order_from"]).all() | found["holds_until"].isnull().all()
 
 
 def test_shuffled_text_has_no_bigram_no_order_and_no_phases(shuffled, run_analyzer):
@@ -89,9 +92,14 @@ def test_shuffled_text_has_no_bigram_no_order_and_no_phases(shuffled, run_analyz
     assert not found["taken_up"].sel(reference="bigram").any()
     assert not found["taken_up"].sel(reference="pseudo_bigram").any()
     assert found["taken_up"].sel(reference="unigram").all()
+    assert found["captured"].sel(reference=["bigram", "pseudo_bigram"]).isnull().all()  # not judged
     order = run_analyzer("markov_fit", shuffled)
     assert (order["order"].isel(step=-1) == 0).all()
-    assert (order["holds_steps"] == 0).all()
+    assert (order["first_order_steps"] == 0).all()
+    assert order["first_order_from"].isnull().all()
+    assert (order["holds_from"] == 0).all()
+    phases = head(run_analyzer("phases", shuffled))["phases"]
+    assert (phases == 0).all()
 
 
 def test_text_of_second_order_is_more_than_first(second, run_analyzer):

@@ -52,6 +52,17 @@ class CorpusData(DataSource):
         starts = np.stack([self._draws.starts(seed, step) for seed in self._seeds])
         return self._contexts(self.text.train, starts[self._group])
 
+    def probe_contexts(self, n_contexts: int) -> Contexts:
+        """Contexts of the training part, for all replicas the same: windows side by side, evenly spread.
+
+        Args:
+            n_contexts: how many; all of them where there are fewer.
+
+        Returns:
+            Contexts like those of `batch`.
+        """
+        return self._spread(self.text.train, self.text.ends, n_contexts)
+
     def held_out(self, n_contexts: int) -> Contexts | None:
         """Contexts of the held-out part, for all replicas the same: windows side by side, evenly spread.
 
@@ -63,12 +74,16 @@ class CorpusData(DataSource):
         """
         if not len(self.text.held_out_ends):
             return None
-        windows = Windows(self.text.held_out_ends, self._options.n_ctx, overlapping=False)
-        if not windows.count:
+        if not Windows(self.text.held_out_ends, self._options.n_ctx, overlapping=False).count:
             return None
+        return self._spread(self.text.held_out, self.text.held_out_ends, n_contexts)
+
+    def _spread(self, text: np.ndarray, ends: np.ndarray, n_contexts: int) -> Contexts:
+        """The same windows for all replicas; there is one at least."""
+        windows = Windows(ends, self._options.n_ctx, overlapping=False)
         index = np.unique(np.linspace(0, windows.count - 1, n_contexts).astype(np.intp))
         starts = np.repeat(windows.starts(index)[None], len(self._group), axis=0)
-        return self._contexts(self.text.held_out, starts)
+        return self._contexts(text, starts)
 
     def _contexts(self, text: np.ndarray, starts: np.ndarray) -> Contexts:
         """Windows of a text that begin at `starts (R, B)`."""

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from attndyn import registry
 from attndyn.backend import Array
-from attndyn.data.source import DataSource
+from attndyn.errors import Problem, SpecError
+from attndyn.simulation.bigram_table import BigramTable, TooLarge
+from attndyn.simulation.first_order import FirstOrderFit
 from attndyn.simulation.probe import Declaration, Probe, State, Variable
 from attndyn.simulation.probe_batch import PART_ENTRIES, parts, probe_batch, require_positions
 from attndyn.simulation.simulation import Simulation
@@ -19,21 +21,22 @@ from attndyn.spec.base import ProbeOptions
 class PredictionsOptions(ProbeOptions):
     """When to record, and how much is looked at."""
 
-    contexts: int = Field(default=16, ge=1, le=1024, description="contexts to look at; at most a batch")
+    contexts: int = Field(
+        default=64, ge=1, le=1024, description="contexts to look at; all of them where a text has fewer"
+    )
     repeats: int = Field(
         default=8,
         ge=2,
         le=1024,
-        description="occurrences among the queries from which a token's own mean is taken",
+        description="contexts in which a token must be a query for its own mean, half of them in each half",
     )
 
 
 class _Part(NamedTuple):
-    """Some of the contexts: which, and where their tokens are among the rows of successors."""
+    """Some of the contexts: which, and where their tokens are in the table of bigrams."""
 
     contexts: slice
-    keys: Array
-    queries: Array
+    place: Array
 
 
 @registry.probe("predictions")
@@ -41,21 +44,26 @@ class PredictionsProbe(Probe):
     """Means over the queries of a fixed probe batch, those places that the loss reads; in nats.
 
     Of the predictions p: `kl_unigram`, the mean of KL(π ‖ p) from the frequencies; `kl_bigram`, that of
-    KL(P(· | x_i) ‖ p), x_i being the query's token and P how often one token follows another;
+    KL(P(· | x_i) ‖ p), x_i being the query's token and P its bigram, see `attndyn.data.bigram`;
     `kl_pseudo_bigram` (layer, head), that of KL(Σ_j A_ij P(· | x_j) ‖ p), the bigram averaged over what the
     query attends to. The reference comes first: it has zeros where a softmax has none.
 
     `information_unigram` and so on is what the reference itself tells, the mean of its KL from the simpler
     one: of π from equal probabilities, of the bigrams from π. 1 - KL / information is the share of it that
-    the predictions have.
+    the predictions have. `shrinkage` is the part of P(· | x_i) that is π since the counts are few: 0 for a
+    known chain, 1 where pairs tell nothing.
 
-    `residual` is the mean of KL(p_i ‖ mean of p over the queries with the same token), over tokens with at
-    least `repeats` queries, times n / (n - 1) for the mean's own fit; `spread` the same with one mean for all
-    of them; `token_share` = 1 - residual / spread. Predictions of first order have residual 0. NaN where no
-    token is repeated so often.
+    `residual` is the mean of KL(p_i ‖ mean of p over the queries with the same token), over tokens that
+    are queries in `repeats` contexts; `spread` the same with one mean for all of them, both as
+    `attndyn.simulation.first_order` has it; `token_share` = 1 - residual / spread. Predictions of first order
+    have residual 0. `fit_share` is the share of the queries that enter; where none does, these are NaN.
 
-    Memory, in entries: the successors of the tokens that occur in the batch, replicas × min(d_vocab, contexts
-    × n_ctx) × d_vocab, and predictions of a part of the contexts, some `PART_ENTRIES` or one context's.
+    Memory, in entries: min(d_vocab, contexts × n_ctx) × d_vocab for each distinct bigram, one for all
+    replicas of a text, refused beyond `bigram_table.MAX_TABLE`; predictions of a part of the contexts, some
+    `PART_ENTRIES` or one context's; and replicas × 2 × tokens repeated × d_vocab.
+
+    Raises:
+        SpecError: the table would be too large, or the architecture reads no positions.
     """
 
     Options = PredictionsOptions
@@ -69,27 +77,29 @@ class PredictionsProbe(Probe):
         assert contexts.keys is not None
         assert contexts.query is not None
         keys, queries = (tokens.swapaxes(1, 2).astype(np.intp) for tokens in (contexts.keys, contexts.query))
-        rows, place = _successors(data, keys)
         self._n_queries = queries.shape[2]
-        at_query = place[..., -self._n_queries :]
-        self._bigram_entropy = backend.asarray(_mean_over(_entropy(rows), at_query))
-        self._unigram_entropy = backend.asarray(_entropy(data.pi))
-        self._information = {
-            "information_unigram": backend.asarray(np.log(data.pi.shape[1]) - _entropy(data.pi)),
-            "information_bigram": backend.asarray(_mean_over(_from_unigram(rows, data.pi), at_query)),
+        try:
+            self._bigram = BigramTable(data, keys, self._n_queries, backend)
+        except TooLarge as error:
+            path = ("probes", "predictions", "contexts")
+            message = f"is {options.contexts}; bigrams of {error}"
+            raise SpecError([Problem(simulation.spec.where(path), ".".join(path), message)]) from error
+        self._fit = FirstOrderFit(queries, options.repeats, backend)
+        pi = data.pi
+        entropy = -np.sum(pi * np.log(np.where(pi > 0, pi, 1)), axis=1)
+        self._unigram_entropy = backend.asarray(entropy)
+        self._constant = {
+            "information_unigram": backend.asarray(np.log(pi.shape[1]) - entropy),
+            "information_bigram": self._bigram.information,
+            "shrinkage": self._bigram.shrinkage,
+            "fit_share": self._fit.share,
         }
-        with np.errstate(divide="ignore"):
-            log_pi = np.log(data.pi)[:, :, None]
-        # what never occurs follows nothing either
-        self._log_pi = backend.asarray(np.where(np.isfinite(log_pi), log_pi, 0.0))
-        self._rows, self._pi = backend.asarray(rows), backend.asarray(data.pi[:, :, None])
-        self._replica = backend.asarray(np.arange(len(keys))[:, None, None])
-        self._groups = backend.asarray(_groups(queries, options.repeats).astype(backend.dtype))
+        self._pi = backend.asarray(pi[:, None])
+        self._log_pi = _log(backend.xp, self._pi)
         self._contexts = contexts.on(backend)
         size = len(keys) * keys.shape[2] * len(data.tokens)
         self._parts = [
-            _Part(part, backend.asarray(place[:, part]), backend.asarray(at_query[:, part]))
-            for part in parts(keys.shape[1], size, PART_ENTRIES)
+            _Part(part, self._bigram.place(part)) for part in parts(keys.shape[1], size, PART_ENTRIES)
         ]
 
     def declare(self) -> Declaration:
@@ -110,29 +120,26 @@ class PredictionsProbe(Probe):
         variables = {}
         for name, (text, dims, shape) in references.items():
             variables[f"kl_{name}"] = Variable(
-                dims, shape, f"KL divergence of the predictions from {text}", "nats", r"KL(q \| p)"
+                dims, shape, f"KL divergence of {text} from the predictions", "nats", r"KL(q \| p)"
             )
             variables[f"information_{name}"] = Variable(
                 dims, shape, f"KL divergence of {text} from what is simpler", "nats"
             )
+        scalars = {
+            "shrinkage": ("part of the bigram that is the frequencies, its counts being few", "1"),
+            "residual": ("KL of the predictions from their mean over queries with the same token", "nats"),
+            "spread": ("KL of the same predictions from their mean", "nats"),
+            "token_share": ("share of the spread of predictions that the last token explains", "1"),
+            "fit_share": ("share of the queries that residual and spread are taken from", "1"),
+        }
         return Declaration(
-            variables
-            | {
-                "residual": Variable(
-                    (), (), "KL of the predictions from their mean over queries with the same token", "nats"
-                ),
-                "spread": Variable((), (), "KL of the same predictions from their mean", "nats"),
-                "token_share": Variable(
-                    (), (), "share of the spread of predictions that the last token explains"
-                ),
-            }
+            variables | {name: Variable((), (), text, units) for name, (text, units) in scalars.items()}
         )
 
     def measure(self, state: State) -> dict[str, Array]:
         """See `Probe.measure`."""
-        xp = self.simulation.backend.xp
-        n_replicas, n_groups = self._groups.shape[:2]
-        of_groups = self.simulation.backend.zeros((n_replicas, n_groups, self._pi.shape[1]))
+        xp, weights = self.simulation.backend.xp, self._fit.weights
+        means: Array = 0.0
         own_entropy: list[Array] = []
         kl: list[tuple[tuple[Array, ...], int]] = []
         start = 0
@@ -142,16 +149,17 @@ class PredictionsProbe(Probe):
             kl.append((self._divergences(log_p, a, part), n))
             p = xp.exp(log_p)
             own_entropy.append(-xp.sum(p * log_p, axis=2))
-            of_groups += self._groups[:, :, start : start + n] @ p
+            means = means + weights[..., start : start + n] @ p[:, None]
             start += n
         unigram, bigram, pseudo, told = (sum(part[i] * n for part, n in kl) / start for i in range(4))
-        residual, spread = self._fits(of_groups, xp.concatenate(own_entropy, axis=1))
+        entropies = xp.concatenate(own_entropy, axis=1)[:, None, :, None]
+        residual, spread = self._fit.measure(means, (weights @ entropies)[..., 0])
         return {
             "kl_unigram": unigram - self._unigram_entropy,
-            "kl_bigram": bigram - self._bigram_entropy,
+            "kl_bigram": bigram - self._bigram.entropy,
             "kl_pseudo_bigram": pseudo,
             "information_pseudo_bigram": told,
-            **{name: value.copy() for name, value in self._information.items()},
+            **{name: value.copy() for name, value in self._constant.items()},
             "residual": residual,
             "spread": spread,
             "token_share": 1 - residual / xp.where(spread > 0, spread, xp.nan),
@@ -170,82 +178,22 @@ class PredictionsProbe(Probe):
     def _divergences(self, log_p: Array, a: Array, part: _Part) -> tuple[Array, ...]:
         """Cross-entropy of unigram and bigram `(R,)`; KL of and from the pseudo-2-gram `(R, layer, head)`."""
         xp = self.simulation.backend.xp
-        unigram = -xp.mean((log_p @ self._pi)[..., 0], axis=1)
-        by_query = self._rows[self._replica, part.queries].reshape(log_p.shape)
-        bigram = -xp.mean(xp.sum(by_query * log_p, axis=2), axis=1)
-        following = self._rows[self._replica, part.keys]  # (R, B, K, V)
+        unigram = -xp.mean(xp.sum(self._pi * log_p, axis=2), axis=1)
+        following = self._bigram.following(part.place)  # (R or 1, B, K, V), less π
+        at_query = following[:, :, -self._n_queries :].reshape(len(following), *log_p.shape[1:])
+        bigram = unigram - xp.mean(xp.sum(at_query * log_p, axis=2), axis=1)
         pseudo, told = [], []
         for layer in range(a.shape[1]):
             for head in range(a.shape[3]):
-                mixed = (a[:, layer, :, head] @ following).reshape(log_p.shape)
-                entropy = xp.mean(_entropy_of(xp, mixed), axis=1)
-                pseudo.append(-xp.mean(xp.sum(mixed * log_p, axis=2), axis=1) - entropy)
-                told.append(-xp.mean((mixed @ self._log_pi)[..., 0], axis=1) - entropy)
+                # attention sums to 1: where nothing is known but π, this is π to the last bit
+                mixed = xp.maximum(self._pi + (a[:, layer, :, head] @ following).reshape(log_p.shape), 0)
+                log_mixed = _log(xp, mixed)
+                pseudo.append(xp.mean(xp.sum(mixed * (log_mixed - log_p), axis=2), axis=1))
+                told.append(xp.mean(xp.sum(mixed * (log_mixed - self._log_pi), axis=2), axis=1))
         heads = (len(log_p), a.shape[1], a.shape[3])
         return unigram, bigram, *(xp.stack(values, axis=1).reshape(heads) for values in (pseudo, told))
 
-    def _fits(self, of_groups: Array, own_entropy: Array) -> tuple[Array, Array]:
-        """Residual and spread `(R,)`, from sums of predictions by token and each query's entropy `(R, N)`."""
-        xp = self.simulation.backend.xp
-        n = xp.sum(self._groups, axis=2)  # (R, group)
-        mean_own = (self._groups @ own_entropy[..., None])[..., 0]
-        sizes = xp.where(n > 0, n, 1)
-        of_tokens = _entropy_of(xp, of_groups / sizes[..., None]) * n - mean_own
-        corrected = of_tokens * sizes / xp.where(sizes > 1, sizes - 1, 1)
-        total = xp.sum(n, axis=1)
-        some = xp.where(total > 0, total, xp.nan)
-        whole = _entropy_of(xp, xp.sum(of_groups, axis=1) / some[:, None])
-        return xp.sum(corrected, axis=1) / some, whole - xp.sum(mean_own, axis=1) / some
 
-
-def _successors(data: DataSource, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What follows the tokens of a batch: rows of P `(R, n, V)`, and their places for `keys (R, B, K)`.
-
-    A token that nothing follows is followed by the frequencies.
-    """
-    present = [np.unique(of_replica) for of_replica in keys]
-    width = max(len(tokens) for tokens in present)
-    rows = np.zeros((len(keys), width, data.pi.shape[1]))
-    place = np.empty(keys.shape, dtype=np.intp)
-    for replica, tokens in enumerate(present):
-        place[replica] = np.searchsorted(tokens, keys[replica])
-        if data.transition is not None:
-            rows[replica, : len(tokens)] = data.transition[replica, tokens]
-            continue
-        assert data.pairs is not None
-        found = data.pairs[tokens].toarray().astype(float)
-        total = found.sum(axis=1, keepdims=True)
-        rows[replica, : len(tokens)] = np.where(total > 0, found / np.maximum(total, 1), data.pi[replica])
-    return rows, place
-
-
-def _groups(queries: np.ndarray, repeats: int) -> np.ndarray:
-    """Which queries have a token that is repeated often enough, `(R, group, B · Q)`; at least one group."""
-    flat = queries.reshape(len(queries), -1)
-    repeated = []
-    for tokens in flat:
-        found, count = np.unique(tokens, return_counts=True)
-        repeated.append(found[count >= repeats])
-    width = max(1, *(len(tokens) for tokens in repeated))
-    padded = np.stack([np.pad(tokens, (0, width - len(tokens)), constant_values=-1) for tokens in repeated])
-    return padded[..., None] == flat[:, None]
-
-
-def _entropy(rows: np.ndarray) -> np.ndarray:
-    return -np.sum(rows * np.log(np.where(rows > 0, rows, 1)), axis=-1)
-
-
-def _entropy_of(xp: Array, rows: Array) -> Array:
-    return -xp.sum(rows * xp.log(xp.where(rows > 0, rows, 1)), axis=-1)
-
-
-def _mean_over(values: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Mean of `values (R, n)` at `place (R, B, Q)`, `(R,)`."""
-    return np.take_along_axis(values, place.reshape(len(place), -1), axis=1).mean(axis=1)
-
-
-def _from_unigram(rows: np.ndarray, pi: np.ndarray) -> np.ndarray:
-    """KL of every row `(R, n, V)` from the frequencies, `(R, n)`."""
-    here = rows > 0
-    ratio = np.where(here, rows, 1.0) / np.where(here, pi[:, None], 1.0)
-    return np.sum(rows * np.log(ratio), axis=-1)
+def _log(xp: Array, values: Array) -> Array:
+    """The logarithm, and 0 of 0: what never occurs follows nothing either."""
+    return xp.log(xp.where(values > 0, values, 1))
