@@ -79,6 +79,13 @@ def test_a_start_that_is_not_small(std, seed):
     assert evaluate("onset_focus", replace(large, std=0.02)) > 0
 
 
+def test_a_flow_followed_to_its_start_alone():
+    """All that a run leaves that diverged at once."""
+    flow, states = follow(PLAIN, np.array([0.0]))
+    start = Start.drawn(PLAIN)
+    np.testing.assert_allclose(states, [flow.pack(start.u, start.v, 1.0, start.alpha)], rtol=1e-14)
+
+
 def test_a_flow_with_nothing_to_follow():
     with pytest.raises(OutOfReach, match="nothing grows"):
         follow(UNIFORM, np.array([0.0, 1.0]))

@@ -141,7 +141,8 @@ def follow(setting: Setting, times: np.ndarray, start: Start | None = None) -> t
     """
     start = _start(setting) if start is None else start
     flow = _flow(setting, start)
-    return flow, _solve(flow, start, float(times[-1]), t_eval=times).y.T
+    # a record of the start alone has no length to integrate over
+    return flow, _solve(flow, start, float(times[-1]) or 1.0, t_eval=times).y.T
 
 
 def _refuse_tiny(size: float) -> None:
