@@ -1,5 +1,6 @@
 """The suite `core` itself: what it is given, and that it notices what is wrong."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from attndyn.data.markov import MarkovData
 from attndyn.optim.adam import Adam
 from attndyn.optim.flow import GradientFlow
 from attndyn.simulation.probes.loss import LossProbe
+from attndyn.simulation.probes.token_classes import TokenClassesProbe
 from attndyn.trajectory import schema
 
 PURE = registry.get("architecture", "pure_attention")
@@ -60,6 +62,15 @@ def without_units(declaration, *_):
     return replace(declaration, variables={n: replace(v, units="") for n, v in declaration.variables.items()})
 
 
+def without_excuse(declaration, *_):
+    known = declaration.variables.items()
+    return replace(declaration, variables={n: replace(v, nan_where="") for n, v in known})
+
+
+def infinite(found, *_):
+    return {**found, "norm_band": found["norm_band"] + np.inf}
+
+
 def shifted(_, optimizer, parameters, *__):
     parameters += 1e-6
 
@@ -79,11 +90,13 @@ def other_version(monkeypatch):
 
 def behind(monkeypatch):
     write = runs.StatusSink._write
-    monkeypatch.setattr(
-        runs.StatusSink,
-        "_write",
-        lambda self, state, step, *rest: write(self, state, max(step - 1, 0), *rest),
-    )
+
+    def late(self, state, simulation, *rest):
+        earlier = copy(simulation)
+        earlier.step = max(simulation.step - 1, 0)
+        write(self, state, earlier, *rest)
+
+    monkeypatch.setattr(runs.StatusSink, "_write", late)
 
 
 def other_spec(monkeypatch):
@@ -96,6 +109,9 @@ def nothing(monkeypatch): ...
 
 SOFTMAX, SCORES = "softmax and cross-entropy", "only W_Q W_Kᵀ matters"
 REPLICAS, LAYOUT, RESUMED = "replicas are independent", "trajectory as documented", "resumed as uninterrupted"
+
+#: a band without tokens, whose mean is NaN
+EMPTY = ("probes={loss: {every: 1}, token_classes: {every: 1, high: 0.9, medium: 0.99}}",)
 
 #: what is planted, into which spec: the check that fails, the fault, and what has it
 FAULTS = {
@@ -133,6 +149,14 @@ FAULTS = {
         *(FLOW, SCORES, Fault.NOT_CONSERVED, "W_QᵀW_Q - W_KᵀW_K"),
     ),
     "units": (wrapped("declare", LossProbe, without_units), (), LAYOUT, Fault.UNLABELLED, "loss/loss"),
+    "nan": (
+        wrapped("declare", TokenClassesProbe, without_excuse),
+        *(EMPTY, LAYOUT, Fault.NOT_FINITE, "token_classes/norm_band"),
+    ),
+    "infinity": (
+        wrapped("measure", TokenClassesProbe, infinite),
+        *(EMPTY, LAYOUT, Fault.NOT_FINITE, "token_classes/norm_band"),
+    ),
     "time": (without_time, GD, LAYOUT, Fault.OFF_FORMAT, "loss/time"),
     "version": (other_version, (), LAYOUT, Fault.OFF_FORMAT, "root attribute attndyn_version"),
     "status": (behind, (), "spec.yaml and status.json", Fault.OFF_FORMAT, "status.json"),
@@ -158,7 +182,9 @@ def test_planted_fault_is_named(name, small, monkeypatch):
     assert all(len(str(failure).splitlines()) == 1 for failure in report.failures)
 
 
-@pytest.mark.parametrize("overrides", [(), FLOW, GD, ("replicas.vary={optimizer.lr: [0.1, 0.2, 0.3]}",)])
+@pytest.mark.parametrize(
+    "overrides", [(), FLOW, GD, EMPTY, ("replicas.vary={optimizer.lr: [0.1, 0.2, 0.3]}",)]
+)
 def test_without_a_fault_nothing_fails(overrides, small):
     report = check_spec(small(*overrides))
     assert report.passed, str(report)
