@@ -173,35 +173,53 @@ def test_readme_lists_the_exit_codes():
 TRAJECTORY = TEXT["docs/trajectory.md"]
 
 
+SPEC = """
+name: documented
+data: {data}
+model: {{architecture: pure_attention, d_model: 5, value_projection: true, attention: {attention}}}
+optimizer: {{kind: gd, lr: 0.1}}
+training: {{steps: 6}}
+replicas: {{vary: {{optimizer.lr: [0.1, 0.2]}}}}
+probes: {probes}
+analyzers: [norms]
+"""
+CHAIN = {
+    "data": """{kind: markov, stationary: {kind: geometric, d_vocab: 4, ratio: 0.4},
+                transition: {kind: sticky, lam: 0.5}, n_ctx: 12, batch: 7}""",
+    "probes": """{loss: {every: 1}, attention: {every: 2}, parameters: {every: 4}, gradients: {every: 4},
+                  invariants: {every: 3}}""",
+}
+PROBES = registry.names("probe")
+WORDS = " ".join(f"w{i * i % 11}" for i in range(90))
+TEXT_OF_WORDS = {
+    "data": f"""{{kind: corpus, source: {{kind: text, text: "{WORDS}"}}, tokenizer: {{kind: word, size: 4}},
+                  n_ctx: 12, batch: 7, held_out: 0.4}}""",
+    "probes": "{" + ", ".join(f"{name}: {{every: 2}}" for name in PROBES) + "}",
+}
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    spec = parse_spec(
-        """
-        name: documented
-        data: {kind: markov, stationary: {kind: geometric, d_vocab: 4, ratio: 0.4},
-               transition: {kind: sticky, lam: 0.5}, n_ctx: 12, batch: 7}
-        model: {architecture: pure_attention, d_model: 5, value_projection: true}
-        optimizer: {kind: gd, lr: 0.1}
-        training: {steps: 6}
-        replicas: {vary: {optimizer.lr: [0.1, 0.2]}}
-        probes: {loss: {every: 1}, attention: {every: 2}, parameters: {every: 4}, gradients: {every: 4},
-                 invariants: {every: 3}}
-        analyzers: [norms]
-        """
-    )
+    spec = parse_spec(SPEC.format(**CHAIN, attention="full"))
     run = attndyn.run(spec, tmp_path_factory.mktemp("documented"))
     run.analyze()
     return run
 
 
-def documented(heading):
-    """Dimensions, units and symbol by name; without those that this run does not have."""
-    rows = table(TRAJECTORY, heading)
-    absent = "where an architecture has it"
+@pytest.fixture(scope="module")
+def text_run(tmp_path_factory):
+    """On a text, a part of it held out, with every probe that there is."""
+    spec = parse_spec(SPEC.format(**TEXT_OF_WORDS, attention="causal"))
+    return attndyn.run(spec, tmp_path_factory.mktemp("documented-text"))
+
+
+def documented(heading, *absent):
+    """Dimensions, units and symbol by name; without those that are present on other occasions only."""
+    absent = {"where an architecture has it", *absent}
     return {
         row["name"]: (row["dimensions"].split(", or ")[-1], row["units"], row["symbol"])
-        for row in rows
-        if row.get("present") != absent
+        for row in table(TRAJECTORY, heading)
+        if row.get("present") not in absent
     }
 
 
@@ -223,20 +241,39 @@ def test_root_attributes(run):
 VARIED = {"lr": ("replica", "1", "")}
 
 
-def test_root_coordinates(run):
-    assert recorded(run.trajectory.coords) == documented("### Root coordinates") | VARIED
+def test_root_coordinates(run, text_run):
+    assert recorded(run.trajectory.coords) == documented("### Root coordinates", "for a text") | VARIED
+    assert recorded(text_run.trajectory.coords) == documented("### Root coordinates") | VARIED
 
 
-def test_groups(run):
+def test_every_probe_is_documented(text_run):
     headings = re.findall(r"^### /(\w+)$", TRAJECTORY, re.MULTILINE)
-    assert list(run.trajectory.children) == headings
+    assert set(headings) == {*PROBES, "pairs"} == set(text_run.trajectory.children)
+    assert {row["probe"] for row in table(TEXT["docs/specs.md"], "| probe | records |")} == set(PROBES)
 
 
-@pytest.mark.parametrize("group", ["loss", "attention", "parameters", "invariants"])
-def test_variables_of_a_group(run, group):
-    variables = run.trajectory[group].to_dataset(inherit=False).variables
+def test_pairs(text_run):
+    pairs = text_run.trajectory["pairs"].to_dataset(inherit=False)
+    assert recorded(pairs.variables) == documented("### /pairs")
+
+
+@pytest.mark.parametrize("group", sorted(set(PROBES) - {"gradients"}))
+def test_variables_of_a_group(run, text_run, group):
     everywhere = documented("### Coordinates of every group") | VARIED
-    assert recorded(variables) == everywhere | documented(f"### /{group}")
+    for trajectory in (run.trajectory, text_run.trajectory):
+        if group in trajectory.children:
+            variables = trajectory[group].to_dataset(inherit=False).variables
+            assert recorded(variables) == everywhere | documented(f"### /{group}")
+
+
+@pytest.mark.parametrize("group", PROBES)
+def test_what_may_be_nan_says_so(text_run, group):
+    variables = text_run.trajectory[group].to_dataset(inherit=False).data_vars
+    rows = {row["name"]: row["what it is"] for row in table(TRAJECTORY, f"### /{group}")}
+    for name, variable in variables.items():
+        if "comment" in variable.attrs and group != "attention":  # there below the table
+            assert variable.attrs["comment"] in rows[name]
+        assert "comment" in variable.attrs or variable.notnull().all()
 
 
 def test_gradients_are_like_parameters(run):
@@ -247,10 +284,10 @@ def test_gradients_are_like_parameters(run):
     }
 
 
-def test_dimensions_are_in_the_glossary(run):
+def test_dimensions_are_in_the_glossary(text_run):
     names = " ".join(row["name"] for row in table(TRAJECTORY, "## Dimensions"))
     glossary = set(re.findall(r"\w+", names))
-    assert glossary == {str(dim) for node in run.trajectory.subtree for dim in node.sizes}
+    assert glossary == {str(dim) for node in text_run.trajectory.subtree for dim in node.sizes}
 
 
 def test_files_and_status(run):

@@ -14,7 +14,7 @@ from attndyn.errors import PluginError, Problem, SpecError
 from attndyn.optim.adam import Adam
 from attndyn.optim.flow import GradientFlow
 from attndyn.optim.gd import GradientDescent
-from attndyn.simulation.probe import Declaration, Probe, Variable
+from attndyn.simulation.probe import Declaration, Fixed, Probe, Variable
 from attndyn.spec.base import AnalyzerOptions
 
 
@@ -136,6 +136,14 @@ class Misnamed(Norm):
         return {"length": super().measure(state)["norm"]}
 
 
+class Coarse(Norm):
+    """What is fixed is that of one token, and says it is of all."""
+
+    def declare(self):
+        fixed = {"rank": Fixed(("token",), np.array([1]), "rank of the token")}
+        return replace(super().declare(), fixed=fixed)
+
+
 class Averaged(Norm):
     def measure(self, state):
         return {"norm": super().measure(state)["norm"] * 0 + state.loss.sum()}
@@ -160,6 +168,7 @@ class Normalising(Norm):
         (View, {(Fault.VIEW, "norm")}),
         (Misdeclared, {(Fault.SWAPPED_AXES, "norm")}),
         (Misnamed, {(Fault.DECLARATION, "norm"), (Fault.DECLARATION, "length")}),
+        (Coarse, {(Fault.SHAPE, "rank")}),
         (Averaged, {(Fault.MIXED_REPLICAS, "norm")}),
         (Host, {(Fault.HOST_LEAK, "norm"), (Fault.HOST_LEAK, "measure")}),
     ],

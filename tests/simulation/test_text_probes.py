@@ -71,7 +71,7 @@ def test_attention_by_class_against_loops(simulation):
     a = simulation.architecture.attention(simulation.parameters, contexts)
     band = bands(simulation.data.pi, simulation.data.tokens, 0.5, 0.9)
     token = np.zeros((2, 2, 2, 2))
-    by_band, by_lag = np.zeros((2, 2, 2, 4)), np.zeros((2, 2, 2, 5))
+    by_band, by_lag = np.zeros((2, 2, 2, 3)), np.zeros((2, 2, 2, 5))
     for r, context, query, key in np.ndindex(2, 5, 9, 9):
         value, label = a[r, :, context, :, query, key] / 45, contexts.keys[r, key, context]
         for at, wanted in enumerate((0, 3)):
@@ -89,7 +89,9 @@ def test_attention_by_class_against_loops(simulation):
         found["norm_token"], np.linalg.norm(simulation.parameters["W_0"][:, [0, 3]], axis=2)
     )
     assert probe.declare().labels["named"] == ["0", "3"]
-    assert np.isnan(found["norm_band"][:, 3]).all()  # no <unk>
+    declared = probe.declare()
+    assert declared.labels["band"] == ["high", "medium", "low"]  # no <unk>
+    np.testing.assert_array_equal(declared.fixed["token_band"].values, np.array(BANDS)[band])
 
 
 def test_shares_sum_to_one_and_uniform_attention_is_at_its_reference(simulation):
@@ -104,6 +106,33 @@ def test_shares_sum_to_one_and_uniform_attention_is_at_its_reference(simulation)
         expected = np.broadcast_to(found[f"uniform_{name}"][:, None, None], found[f"attention_{name}"].shape)
         np.testing.assert_allclose(found[f"attention_{name}"], expected, rtol=1e-12)
     np.testing.assert_allclose(found["uniform_entropy"], np.log(np.arange(1, 10)).mean(), rtol=1e-12)
+
+
+def test_a_text_with_words_outside_has_a_band_of_them(tmp_path):
+    simulation = of_text(tmp_path, "data.tokenizer={kind: word, size: 16}")
+    declared = TokenClassesProbe(TokenClassesOptions(every=1), simulation).declare()
+    assert declared.labels["band"] == list(BANDS)
+    band = dict(zip(simulation.data.tokens, declared.fixed["token_band"].values[0], strict=True))
+    assert band["<unk>"] == "<unk>"
+    assert set(band.values()) == set(BANDS)
+
+
+def test_what_is_measured_is_within_its_bounds(tmp_path, simulation):
+    """At first, and where attention is as uneven as it can be."""
+    for scale in (1.0, 0.0, 30.0):
+        simulation.parameters.flat *= scale
+        for cls, options in (
+            (TokenClassesProbe, TokenClassesOptions(every=1)),
+            (AttentionProbe, AttentionOptions(every=1)),
+        ):
+            probe = cls(options, simulation)
+            found = measure(probe, simulation)
+            for name, declared in probe.declare().variables.items():
+                low, high = np.nanmin(found[name]), np.nanmax(found[name])
+                assert declared.valid_min is not None
+                assert low >= declared.valid_min - 1e-12, name
+                assert declared.valid_max is None or high <= declared.valid_max + 1e-12, name
+        simulation = of_text(tmp_path) if scale == 0 else simulation
 
 
 def test_a_band_must_come_after_the_one_before():

@@ -94,6 +94,21 @@ def declaration(case: Watched) -> Iterator[Failure]:
                 yield Failure(Fault.SHAPE, name, f"has {size} along {dim}, others have {sizes[dim]}")
         if name in measured:
             yield from _shape(name, np.shape(measured[name]), (len(state.loss), *variable.shape))
+    yield from _fixed(
+        declared, sizes | {"replica": len(state.loss), "token": len(probe.simulation.data.tokens)}
+    )
+
+
+def _fixed(declared: Declaration, sizes: dict[str, int]) -> Iterator[Failure]:
+    """What is fixed has a name, and an axis as long as the dimension that it says."""
+    for name, fixed in declared.fixed.items():
+        if not fixed.long_name:
+            yield Failure(Fault.UNLABELLED, name, "needs a long_name")
+        found, known = np.shape(fixed.values), tuple(sizes.get(dim) for dim in fixed.dims)
+        if len(found) != len(known) or any(
+            n not in (None, size) for size, n in zip(found, known, strict=True)
+        ):
+            yield Failure(Fault.SHAPE, name, f"has shape {found} for the dims {fixed.dims}")
 
 
 def _shape(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[Failure]:

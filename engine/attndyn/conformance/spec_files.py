@@ -130,9 +130,9 @@ def _variables(
             yield Failure(Fault.DTYPE, subject, f"is {array.dtype} in a run in {simulation.backend.dtype}")
         if declared.symbol and array.attrs.get("symbol") != declared.symbol:
             yield Failure(Fault.UNLABELLED, subject, f"has not the symbol {declared.symbol}")
-        # a map may have rows of NaN, for tokens that did not occur; it is checked by itself
-        if group != "attention" and not np.isfinite(array).all():
-            yield Failure(Fault.NOT_FINITE, subject, "has entries that are infinite or NaN")
+        if np.isinf(array).any() or (array.isnull().any() and not declared.nan_where):
+            detail = "has entries that are infinite" + ("" if declared.nan_where else " or NaN")
+            yield Failure(Fault.NOT_FINITE, subject, detail)
     if group == "loss" and dataset["loss"].attrs.get("units") != "nats":
         yield Failure(Fault.UNLABELLED, "loss/loss", "is not in nats")
 

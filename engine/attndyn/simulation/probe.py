@@ -29,6 +29,8 @@ class Variable:
         symbol: the paper's symbol in LaTeX, where it has one.
         valid_min: what it cannot be below in any run; None if there is no such bound.
         valid_max: what it cannot be above.
+        nan_where: where it is NaN in a run that has not diverged, in a few words that follow "NaN where";
+            empty if nowhere. The file has it as the attribute `comment`.
     """
 
     dims: tuple[str, ...]
@@ -38,11 +40,27 @@ class Variable:
     symbol: str = ""
     valid_min: float | None = None
     valid_max: float | None = None
+    nan_where: str = ""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What a probe knows once and for all, kept as a coordinate of its group.
+
+    Attributes:
+        dims: names of its axes, `replica` among them where replicas differ.
+        values: numbers or labels, on the host.
+        long_name: what it is, in a few words.
+    """
+
+    dims: tuple[str, ...]
+    values: np.ndarray
+    long_name: str
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """All variables of a probe, and labels for dimensions that only its group has.
+    """All variables of a probe, labels for dimensions that only its group has, and what is fixed.
 
     Labels are tokens, e.g. `query` that of a query token, unless `described` says what they are.
     """
@@ -50,6 +68,7 @@ class Declaration:
     variables: Mapping[str, Variable]
     labels: Mapping[str, list[str]] = field(default_factory=dict)
     described: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, Fixed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

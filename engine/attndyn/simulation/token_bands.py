@@ -11,6 +11,11 @@ from attndyn.data.labels import UNKNOWN
 BANDS = ("high", "medium", "low", UNKNOWN)
 
 
+def bands_of(tokens: Sequence[str]) -> tuple[str, ...]:
+    """The bands that a vocabulary has: that of `<unk>` where there is one, the others always."""
+    return BANDS if UNKNOWN in tokens else BANDS[:-1]
+
+
 def bands(pi: np.ndarray, tokens: Sequence[str], high: float, medium: float) -> np.ndarray:
     """The band of every token, `(R, token)`, as an index into `BANDS`.
 

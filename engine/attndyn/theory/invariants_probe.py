@@ -42,10 +42,17 @@ class InvariantsProbe(Probe):
         return Declaration(
             {
                 "drift": Variable(
-                    ("law",), n, "largest deviation of a conserved quantity's entries from the initial ones"
+                    ("law",),
+                    n,
+                    "largest deviation of a conserved quantity's entries from the initial ones",
+                    valid_min=0.0,
                 ),
                 "relative_drift": Variable(
-                    ("law",), n, "drift divided by the largest initial entry; NaN where all are 0"
+                    ("law",),
+                    n,
+                    "drift divided by the largest initial entry",
+                    valid_min=0.0,
+                    nan_where="all initial entries are 0",
                 ),
             },
             {"law": [law.name for law in self._laws]},

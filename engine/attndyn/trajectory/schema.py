@@ -108,7 +108,8 @@ def _coordinate(
     long_name: str,
     symbol: str = "",
 ) -> None:
-    array = np.array(values, dtype=object) if isinstance(values, list) else values
+    labels = isinstance(values, list) or values.dtype.kind in "US"
+    array = np.array(values, dtype=object) if labels else np.asarray(values)
     variable = group.createVariable(name, str if array.dtype == object else array.dtype, dims)
     variable.setncatts({"long_name": long_name, "units": "1"} | ({"symbol": symbol} if symbol else {}))
     variable[:] = array
@@ -125,11 +126,13 @@ def _group(
         time = group.createVariable("time", "f8", _time_dims(simulation), chunksizes=_time_chunks(simulation))
         time.setncatts({"long_name": "time of gradient flow", "units": "1", "symbol": "t"})
         coordinates.append("time")
-    group.setncattr("coordinates", " ".join(coordinates))
+    group.setncattr("coordinates", " ".join([*coordinates, *declaration.fixed]))
     for name, labels in declaration.labels.items():
         group.createDimension(name, len(labels))
         described = declaration.described.get(name, f"{name} token")
         _coordinate(group, name, (name,), labels, described)
+    for name, fixed in declaration.fixed.items():
+        _coordinate(group, name, fixed.dims, fixed.values, fixed.long_name)
     for name, variable in declaration.variables.items():
         for dim, size in zip(variable.dims, variable.shape, strict=True):
             if dim not in group.dimensions and dim not in file.dimensions:
@@ -143,6 +146,7 @@ def _variable(group: netCDF4.Group, name: str, variable: Variable, simulation: S
     dims = ("replica", "step", *variable.dims)
     created = group.createVariable(name, dtype, dims, chunksizes=chunks, fill_value=np.nan)
     attributes = {"long_name": variable.long_name, "units": variable.units, "symbol": variable.symbol}
+    attributes["comment"] = f"NaN where {variable.nan_where}" if variable.nan_where else ""
     created.setncatts({k: v for k, v in attributes.items() if v})
     bounds = {"valid_min": variable.valid_min, "valid_max": variable.valid_max}
     created.setncatts({k: dtype.type(v) for k, v in bounds.items() if v is not None})

@@ -56,6 +56,7 @@ class AttentionProbe(Probe):
         labels = [self.simulation.data.tokens[t] for t in self._shown] + ([REST] if len(self._rest) else [])
         n = len(labels)
         where = "at the stationary weights" if self._at_pi else "mean over a batch of contexts"
+        nan_where = "" if self._at_pi else "the contexts lack the query token"
         return Declaration(
             {
                 "attention": Variable(
@@ -65,6 +66,7 @@ class AttentionProbe(Probe):
                     symbol="A",
                     valid_min=0.0,
                     valid_max=1.0,
+                    nan_where=nan_where,
                 ),
                 "entropy": Variable(
                     ("layer", "head", "query"),
@@ -73,6 +75,8 @@ class AttentionProbe(Probe):
                     "nats",
                     "H(A)",
                     valid_min=0.0,
+                    valid_max=float(np.log(len(self.simulation.data.tokens))),
+                    nan_where=nan_where,
                 ),
             },
             {"query": labels, "key": labels},

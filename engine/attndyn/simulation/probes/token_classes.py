@@ -9,13 +9,24 @@ from pydantic import Field
 
 from attndyn import registry
 from attndyn.backend import Array
-from attndyn.simulation.probe import Declaration, Probe, State, Variable
+from attndyn.simulation.probe import Declaration, Fixed, Probe, State, Variable
 from attndyn.simulation.probe_batch import probe_batch, require_positions
 from attndyn.simulation.simulation import Simulation
-from attndyn.simulation.token_bands import BANDS, bands, named
+from attndyn.simulation.token_bands import bands, bands_of, named
 from attndyn.spec.base import Flaw, ProbeOptions
 
 EARLIER, LATER = "earlier", "later"
+#: the dimension of a class of keys, and what attention to it is attention to
+CLASSES = {
+    "token": ("named", "a token"),
+    "band": ("band", "the tokens of a band of frequency"),
+    "lag": ("lag", "the place so many places back"),
+}
+DESCRIBED = {
+    "named": "token that stands by itself, most frequent first",
+    "band": "band of frequency that tokens are in",
+    "lag": f"places back from the query, '{EARLIER}' all that are farther, '{LATER}' those after it",
+}
 
 
 class TokenClassesOptions(ProbeOptions):
@@ -46,7 +57,8 @@ class TokenClassesProbe(Probe):
     tokens; `attention_lag`: by distance back, over the queries that have all of these distances and one more;
     `entropy` of attention over places, in nats. `uniform_token` and so on: what attention that tells no place
     from another gives there, for a token how often it is among what the queries see. `norm_token`, and
-    `norm_band`, the mean over the band's tokens, NaN where it has none.
+    `norm_band`, the mean over the band's tokens, NaN where it has none. `token_band (replica, token)` is the
+    band of every token.
 
     Memory, in entries: replicas × contexts × n_ctx × (layers × heads × n_ctx + classes), and replicas ×
     d_vocab × bands; never d_vocab × d_vocab.
@@ -61,20 +73,22 @@ class TokenClassesProbe(Probe):
         data, backend = simulation.data, simulation.backend
         self._named = named(data.pi.mean(axis=0), data.tokens, options.tokens, options.most)
         band = bands(data.pi, data.tokens, options.high, options.medium)
+        self._bands = bands_of(data.tokens)
+        self._band_of_token = np.array(self._bands)[band]
         contexts = probe_batch(simulation, options.contexts)
         assert contexts.keys is not None
         assert contexts.query is not None
-        self._n_queries = contexts.query.shape[1]
+        self._n_queries, self._n_places = contexts.query.shape[1], contexts.keys.shape[1]
         keys = contexts.keys.swapaxes(1, 2).astype(np.intp)  # (R, B, K)
         replica = np.arange(len(keys))[:, None, None]
         of_named = keys[..., None] == self._named
-        of_band = band[replica, keys][..., None] == np.arange(len(BANDS))
+        of_band = band[replica, keys][..., None] == np.arange(len(self._bands))
         classes = np.concatenate([of_named, of_band], axis=-1).astype(backend.dtype)
         self._classes = backend.asarray(classes[:, None, :, None])
         self._contexts = contexts.on(backend)
         self._lags = min(options.lags, keys.shape[2])
         self._lag = backend.asarray(_lag_classes(self._n_queries, keys.shape[2], self._lags))
-        in_band = (band[..., None] == np.arange(len(BANDS))).astype(float)
+        in_band = (band[..., None] == np.arange(len(self._bands))).astype(float)
         with np.errstate(invalid="ignore", divide="ignore"):  # an empty band has no mean
             self._band_mean = backend.asarray(in_band / in_band.sum(axis=1, keepdims=True))
         self._named_on_device = backend.asarray(self._named)
@@ -88,33 +102,30 @@ class TokenClassesProbe(Probe):
     def declare(self) -> Declaration:
         """See `Probe.declare`."""
         heads = self._heads
-        lags = [*map(str, range(self._lags)), EARLIER, LATER]
         labels = {
             "named": [self.simulation.data.tokens[t] for t in self._named],
-            "band": list(BANDS),
-            "lag": lags,
+            "band": list(self._bands),
+            "lag": [*map(str, range(self._lags)), EARLIER, LATER],
         }
-        what = {
-            "token": ("named", "a token"),
-            "band": ("band", "the tokens of a band of frequency"),
-            "lag": ("lag", "the place so many places back"),
+        sizes = {name: len(of) for name, of in labels.items()}
+        return Declaration(
+            _attention_variables(heads, sizes) | self._entropies(heads) | _norm_variables(sizes),
+            labels,
+            DESCRIBED,
+            {
+                "token_band": Fixed(
+                    ("replica", "token"), self._band_of_token, "band of frequency of the token"
+                )
+            },
+        )
+
+    def _entropies(self, heads: tuple[int, int]) -> dict[str, Variable]:
+        """Entropy of attention over places, at most that of all of them alike."""
+        what, most = "entropy of attention over places, mean over queries", float(np.log(self._n_places))
+        return {
+            "entropy": Variable(("layer", "head"), heads, what, "nats", "H(A)", 0.0, most),
+            "uniform_entropy": Variable((), (), f"{what}, were it uniform", "nats", "", 0.0, most),
         }
-        variables = {}
-        for name, (dim, text) in what.items():
-            n = len(labels[dim])
-            long_name = f"attention to {text}, mean over queries"
-            variables[f"attention_{name}"] = Variable(
-                ("layer", "head", dim), (*heads, n), long_name, symbol="A"
-            )
-            variables[f"uniform_{name}"] = Variable((dim,), (n,), f"{long_name}, were it uniform")
-        entropy = "entropy of attention over places, mean over queries"
-        variables |= {
-            "entropy": Variable(("layer", "head"), heads, entropy, "nats", "H(A)"),
-            "uniform_entropy": Variable((), (), f"{entropy}, were it uniform", "nats"),
-            "norm_token": Variable(("named",), (len(self._named),), "embedding norm of a token"),
-            "norm_band": Variable(("band",), (len(BANDS),), "embedding norm, mean over the tokens of a band"),
-        }
-        return Declaration(variables, labels)
 
     def measure(self, state: State) -> dict[str, Array]:
         """See `Probe.measure`."""
@@ -142,6 +153,27 @@ class TokenClassesProbe(Probe):
             "lag": places.reshape(*places.shape[:3], -1) @ self._lag,
             "entropy": xp.mean(entropy, axis=(2, 4)),
         }
+
+
+def _attention_variables(heads: tuple[int, int], sizes: Mapping[str, int]) -> dict[str, Variable]:
+    """Attention by token, band and distance, and what it would be were it uniform: shares, each."""
+    variables = {}
+    for name, (dim, text) in CLASSES.items():
+        what, n = f"attention to {text}, mean over queries", sizes[dim]
+        shape = (*heads, n)
+        variables[f"attention_{name}"] = Variable(("layer", "head", dim), shape, what, "1", "A", 0.0, 1.0)
+        variables[f"uniform_{name}"] = Variable((dim,), (n,), f"{what}, were it uniform", "1", "", 0.0, 1.0)
+    return variables
+
+
+def _norm_variables(sizes: Mapping[str, int]) -> dict[str, Variable]:
+    """Norms of rows of W_0."""
+    mean = "embedding norm, mean over the tokens of a band"
+    empty = "the band has no token"
+    return {
+        "norm_token": Variable(("named",), (sizes["named"],), "embedding norm of a token", valid_min=0.0),
+        "norm_band": Variable(("band",), (sizes["band"],), mean, valid_min=0.0, nan_where=empty),
+    }
 
 
 def _lag_classes(n_queries: int, n_ctx: int, lags: int) -> np.ndarray:
