@@ -144,6 +144,11 @@ class Coarse(Norm):
         return replace(super().declare(), fixed=fixed)
 
 
+class Silent(Norm):
+    def measure(self, state):
+        return {"norm": super().measure(state)["norm"] * np.array([1, 1, 1, np.nan])}
+
+
 class Averaged(Norm):
     def measure(self, state):
         return {"norm": super().measure(state)["norm"] * 0 + state.loss.sum()}
@@ -169,6 +174,7 @@ class Normalising(Norm):
         (Misdeclared, {(Fault.SWAPPED_AXES, "norm")}),
         (Misnamed, {(Fault.DECLARATION, "norm"), (Fault.DECLARATION, "length")}),
         (Coarse, {(Fault.SHAPE, "rank")}),
+        (Silent, {(Fault.NOT_FINITE, "norm")}),
         (Averaged, {(Fault.MIXED_REPLICAS, "norm")}),
         (Host, {(Fault.HOST_LEAK, "norm"), (Fault.HOST_LEAK, "measure")}),
     ],

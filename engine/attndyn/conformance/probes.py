@@ -94,6 +94,8 @@ def declaration(case: Watched) -> Iterator[Failure]:
                 yield Failure(Fault.SHAPE, name, f"has {size} along {dim}, others have {sizes[dim]}")
         if name in measured:
             yield from _shape(name, np.shape(measured[name]), (len(state.loss), *variable.shape))
+            if not variable.nan_where and np.isnan(measured[name]).any():
+                yield Failure(Fault.NOT_FINITE, name, "is NaN somewhere and does not declare it: nan_where")
     yield from _fixed(
         declared, sizes | {"replica": len(state.loss), "token": len(probe.simulation.data.tokens)}
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -30,6 +30,24 @@ class PredictionsOptions(ProbeOptions):
         le=1024,
         description="contexts in which a token must be a query for its own mean, half of them in each half",
     )
+
+
+#: nothing is repeated that predictions could be compared with
+SELDOM = "no token is a query in `repeats` contexts"
+#: long_name, units, symbol, bounds, where it is NaN; without their bias, residual and spread may be below 0
+SCALARS: dict[str, tuple[Any, ...]] = {
+    "shrinkage": ("part of the bigram that is the frequencies, its counts being few", "1", "", 0.0, 1.0),
+    "residual": (
+        "KL of the predictions from their mean over queries with the same token",
+        *("nats", "", None, None, SELDOM),
+    ),
+    "spread": ("KL of the same predictions from their mean", "nats", "", None, None, SELDOM),
+    "token_share": (
+        "share of the spread of predictions that the last token explains",
+        *("1", "", None, None, f"{SELDOM}, or `spread` is not above 0"),
+    ),
+    "fit_share": ("share of the queries that residual and spread are taken from", "1", "", 0.0, 1.0),
+}
 
 
 class _Part(NamedTuple):
@@ -120,21 +138,12 @@ class PredictionsProbe(Probe):
         variables = {}
         for name, (text, dims, shape) in references.items():
             variables[f"kl_{name}"] = Variable(
-                dims, shape, f"KL divergence of {text} from the predictions", "nats", r"KL(q \| p)"
+                dims, shape, f"KL divergence of {text} from the predictions", "nats", r"KL(q \| p)", 0.0
             )
             variables[f"information_{name}"] = Variable(
-                dims, shape, f"KL divergence of {text} from what is simpler", "nats"
+                dims, shape, f"KL divergence of {text} from what is simpler", "nats", valid_min=0.0
             )
-        scalars = {
-            "shrinkage": ("part of the bigram that is the frequencies, its counts being few", "1"),
-            "residual": ("KL of the predictions from their mean over queries with the same token", "nats"),
-            "spread": ("KL of the same predictions from their mean", "nats"),
-            "token_share": ("share of the spread of predictions that the last token explains", "1"),
-            "fit_share": ("share of the queries that residual and spread are taken from", "1"),
-        }
-        return Declaration(
-            variables | {name: Variable((), (), text, units) for name, (text, units) in scalars.items()}
-        )
+        return Declaration(variables | {name: Variable((), (), *about) for name, about in SCALARS.items()})
 
     def measure(self, state: State) -> dict[str, Array]:
         """See `Probe.measure`."""
