@@ -57,7 +57,7 @@ def test_the_contract(small, tmp_path):
     tree = write(spec, tmp_path)
     assert tree.attrs.keys() == {
         *("title", "Conventions", "attndyn_version", "spec_yaml", "spec_sha256", "plugins"),
-        *("simulation_sha256", "code_sha256", "texts"),
+        *("simulation_sha256", "code_sha256", "texts", "data_facts", "data_summary"),
         *("backend", "dtype", "representation", "created"),
     }
     assert tree.attrs["spec_sha256"] == spec.sha256

@@ -49,6 +49,8 @@ class Progress:
     def start(self, simulation: Simulation) -> None:
         """See `Sink.start`; says what is run, and how, whether there is a terminal or not."""
         print(summary(simulation))
+        if (data := simulation.data.summary()) is not None:
+            print(data)
         for file, sha256 in registry.digests(simulation.spec.plugins).items():
             print(f"plugin {file}, sha256 {sha256}")
         if self._shown:

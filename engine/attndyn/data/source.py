@@ -35,6 +35,7 @@ class DataSource(ABC):
         count: how often each token occurs in the text, `(d_vocab,)`; None if there is none.
         pairs: how often a token is followed by another one in it, sparse `(d_vocab, d_vocab)`; None likewise.
         sha256: hexadecimal SHA-256 of everything that was read, by its name.
+        facts: what the data turned out to be, in numbers, by name; empty if the spec says it all.
     """
 
     name: ClassVar[str]
@@ -47,6 +48,7 @@ class DataSource(ABC):
     count: np.ndarray | None = None
     pairs: csr_array | None = None
     sha256: Mapping[str, str] = MappingProxyType({})
+    facts: Mapping[str, int] = MappingProxyType({})
 
     @abstractmethod
     def __init__(self, options: Sequence[DataOptions], seeds: Sequence[int], loss_positions: str): ...
@@ -75,6 +77,10 @@ class DataSource(ABC):
             for name in ("keys", "query")
         )
         return replace(batches[0], keys=keys, query=query)
+
+    def summary(self) -> str | None:
+        """What the data turned out to be, in a line; None if the spec says it all, as here."""
+        return None
 
     def held_out(self, n_contexts: int) -> Contexts | None:
         """Contexts of positions that are never trained on, as host arrays; targets are tokens.

@@ -22,14 +22,14 @@ def choose(spec: Spec, data: DataSource, architecture: Architecture) -> str:
     if wanted != "auto" and wanted not in exact:
         allowed = f"exact here: {', '.join(exact)}" if exact else "none is exact here"
         message = f"'{wanted}' is not exact for this data and architecture; {allowed}"
-        raise SpecError([Problem(spec.name, "representation", message)])
+        raise SpecError([Problem(spec.where(("representation",)), "representation", message)])
     if not exact:
         able = ", ".join(architecture.representations(spec.training.loss_positions))
         message = (
             f"'{spec.model.architecture}' has no exact representation for this data: of regime "
             f"'{spec.data.regime}' are {', '.join(data.representations)}, and exact for these options: {able}"
         )
-        raise SpecError([Problem(spec.name, "model.architecture", message)])
+        raise SpecError([Problem(spec.where(("model", "architecture")), "model.architecture", message)])
     n_ctx, n_contexts = spec.data.n_ctx, spec.data.batch
     n_queries = n_ctx if spec.training.loss_positions == "all" else 1
     if wanted == "auto":
@@ -47,4 +47,4 @@ def _check_size(spec: Spec, size: int) -> None:
             f"positions need batch × n_ctx × (queries or d_model) × {n_replicas} replicas = "
             f"{size * n_replicas:.3g} entries; at most {MAX_ENTRIES:.0e}"
         )
-        raise SpecError([Problem(spec.name, "data.batch", message)])
+        raise SpecError([Problem(spec.where(("data", "batch")), "data.batch", message)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -108,8 +109,15 @@ def tokens_exist(data: Vocabulary, probes: dict[str, ProbeOptions]) -> Iterator[
     for name, options in probes.items():
         for index, token in enumerate(getattr(options, "tokens", None) or ()):
             if labels is not None and token not in labels:
-                message = f"found {quote(token)}, which is no token of the data; see data.tokens"
+                allowed = _like(token, labels) if isinstance(data, Read) else "see data.tokens"
+                message = f"found {quote(token)}, which is no token of the data; {allowed}"
                 yield Flaw(("probes", name, "tokens", index), message, also=(("data", "tokens"),))
+
+
+def _like(token: str, labels: Sequence[str]) -> str:
+    """What to say of thousands of labels: the nearest ones, or the first."""
+    close = difflib.get_close_matches(token, labels, n=3)
+    return f"{'the nearest' if close else 'the first'} are {', '.join(map(quote, close or labels[:5]))}"
 
 
 def expectations_differ(expect: list[ExpectationOptions]) -> Iterator[Flaw]:
@@ -182,8 +190,8 @@ def once_read(spec: Spec, labels: Sequence[str]) -> Iterator[Flaw]:
     """What of the above waits for the labels of the tokens where only the data themselves can tell them."""
     if spec.data.labels is None:
         data = Read(labels)
-        for flaw in (*tokens_exist(data, spec.probes), *masked_token_exists(data, spec.model)):
-            yield flaw._replace(message=flaw.message.removesuffix("; see data.tokens"))
+        yield from tokens_exist(data, spec.probes)
+        yield from masked_token_exists(data, spec.model)
         sizes: Sizes = {("model", "d_model"): _of_model(data, spec.model)}
         yield from _bounded(sizes, spec.replicas)
 

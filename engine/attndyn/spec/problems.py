@@ -91,7 +91,8 @@ def _place(loc: Path, model: type[BaseModel], kind: str) -> tuple[Path, list[str
     models, around = [model], [model]
     for depth, step in enumerate(loc):
         fields = [m.model_fields[step] for m in models if isinstance(step, str) and step in m.model_fields]
-        tagged = [m for m in models if not fields and _has_tag(m, step)]
+        # of several models, the tag of one comes before its keys, one of which may have the tag's name
+        tagged = [m for m in models if (not fields or len(models) > 1) and _has_tag(m, step)]
         if tagged and not (kind == "extra_forbidden" and depth == len(loc) - 1):
             models = tagged
             continue

@@ -48,6 +48,8 @@ def _root(file: netCDF4.Dataset, simulation: Simulation) -> None:
             "code_sha256": code_sha256(spec.plugin_classes()),
             "plugins": json.dumps(registry.digests(spec.plugins)),
             "texts": json.dumps(dict(data.sha256)),
+            "data_facts": json.dumps(dict(data.facts)),
+            "data_summary": data.summary() or "",
             "backend": simulation.backend.name,
             "dtype": str(simulation.backend.dtype),
             "representation": simulation.representation,

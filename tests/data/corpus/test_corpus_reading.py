@@ -1,6 +1,7 @@
 """Texts: files of every form give the same characters; what cannot be read is said in one line."""
 
 import gzip
+import os
 import sys
 
 import pytest
@@ -8,7 +9,7 @@ from pydantic import ValidationError
 
 from attndyn.data.corpus import reading
 from attndyn.data.corpus.reading import Reading
-from attndyn.data.corpus.sources import HubSource, PathSource, TextSource
+from attndyn.data.corpus.sources import HubSource, PathSource, TextSource, not_plain
 from attndyn.errors import UnusableOption
 
 TEXT = "a cat – ein Kätzchen\nsaw 猫\n\nthe end\n"
@@ -128,6 +129,30 @@ def test_no_text(tmp_path):
         assert said in error.message
         assert str(file) in error.message
         assert "\n" not in error.message
+
+
+def test_names_that_are_no_plain_file(tmp_path, monkeypatch):
+    loop, pipe = tmp_path / "loop", tmp_path / "pipe"
+    loop.symlink_to(loop)
+    os.mkfifo(pipe)
+    cases = {
+        str(loop): "cannot be looked at: Too many levels of symbolic links",
+        str(pipe): "is not a plain file",
+        "/dev/null": "is not a plain file",
+        f"{tmp_path}/{'x' * 300}": "cannot be looked at: File name too long",
+        "a\0b": "cannot be looked at: embedded null byte",
+        f"{__file__}/x": "cannot be looked at: Not a directory",
+    }
+    for file, said in cases.items():
+        assert said in refused(path_source(file)).message
+        assert said in path_source(file).absent()
+        assert said in not_plain(file)
+
+    def no_permission(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.stat", no_permission)
+    assert not_plain("locked/a.txt") == "cannot be looked at: Permission denied"
 
 
 def test_only_the_beginning(plain):
@@ -268,6 +293,30 @@ def test_what_this_machine_lacks_is_known_without_reading(plain, tmp_path, cache
     both = hub_source(file=["data/train.txt", "data/other.txt"])
     assert both.absent() == f"someone/stories@{REVISION}/data/other.txt: is not in the cache"
     assert TextSource(kind="text", text=TEXT).absent() is None
+
+
+@pytest.mark.parametrize("error", ["RepositoryNotFoundError", "RevisionNotFoundError", "EntryNotFoundError"])
+def test_what_the_hub_does_not_find_is_laid_to_its_key(cache, monkeypatch, optional, error):
+    wrong = (
+        optional("huggingface_hub.errors")
+        .__dict__[error]
+        .__new__(optional("huggingface_hub.errors").__dict__[error])
+    )
+
+    def not_found(*_, **__):
+        raise wrong
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", not_found)
+    key = {"RepositoryNotFoundError": "repo", "RevisionNotFoundError": "revision"}.get(error, "file")
+    assert refused(hub_source(file="data/other.txt")).path == (key,)
+
+
+def test_looking_into_the_cache_may_fail(cache, monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("no such\nname")
+
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", fails)
+    assert hub_source().absent().endswith("cannot be looked up in the cache (no such name)")
 
 
 def test_hub_needs_a_pinned_revision_and_a_file():

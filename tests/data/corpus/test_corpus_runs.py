@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import attndyn
+from attndyn.cli.progress import Progress
 from attndyn.errors import RunError, SpecError
 from attndyn.simulation import Simulation
 from attndyn.spec import load_spec
@@ -55,17 +56,87 @@ def test_what_is_wrong_is_named_with_its_place(spec_file, tmp_path):
     assert found.startswith("--set data.n_ctx=100: data.n_ctx: a context and the token after it are 101")
     (tmp_path / "texts" / "a.txt").unlink()
     (found,) = problems(spec_file)
-    place = f"{spec_file}:4:32: data.source.files[0]: {tmp_path}/texts/a.txt: no such file"
-    assert found == place
+    place = f"{spec_file}:4:32: data.source.files[0]: {tmp_path}/texts/a.txt: no such file; "
+    assert found == f"{place}--set 'data.source.files=[FILE]' names another"
 
 
 def test_tokens_that_are_none_are_named_once_the_text_is_read(spec_file):
     (found,) = problems(spec_file, "probes={loss: {every: 1}, attention: {every: 1, tokens: [the, horse]}}")
-    assert "probes.attention.tokens[1]: found 'horse', which is no token of the data" in found
+    assert (
+        "probes.attention.tokens[1]: found 'horse', which is no token of the data; the first are '<u" in found
+    )
+    (found,) = problems(spec_file, "probes={loss: {every: 1}, attention: {every: 1, tokens: [dogs]}}")
+    assert found.endswith("which is no token of the data; the nearest are 'dog'")
     (found,) = problems(spec_file, "model.mask_token=17")
     assert "model.mask_token: found 17, which is no token of the data; allowed: 0 to 5" in found
     (found,) = problems(spec_file, "representation=counts")
+    assert found.startswith("--set representation=counts: representation: 'counts' is not exact")
     assert "exact here: positions" in found
+    spec_file.write_text(f"{SPEC}representation: counts\n")
+    (found,) = problems(spec_file)
+    assert found.startswith(f"{spec_file}:13:17: representation: 'counts' is not exact")
+
+
+def test_a_tag_that_is_also_a_key(spec_file):
+    """`file` is a kind of tokenizer and the key of one, `text` the same of a source."""
+    found = problems(spec_file, "data.tokenizer.kind=file")
+    assert [line.split(": ", 1)[1] for line in found] == [
+        "data.tokenizer.file: is missing; this key is required"
+    ]
+    found = problems(spec_file, "data.source.kind=text")
+    assert [line.split(": ", 1)[1] for line in found] == [
+        "data.source.text: is missing; this key is required",
+        "data.source.files: unknown key; allowed: kind, text",
+    ]
+
+
+def test_what_the_text_became_is_said(spec_file, tmp_path, capsys):
+    (tmp_path / "texts" / "a.txt").write_text("|".join([TEXT, "the cat .", TEXT[:-2]]))
+    spec = load_spec(spec_file, ["data.documents='|'", "data.held_out=0.1"])
+    with Progress() as progress:
+        run = attndyn.run(spec, tmp_path / "out", backend="numpy", sinks=[progress])
+    facts = json.loads(run.trajectory.attrs["data_facts"])
+    n = 2 * len(TEXT.split()) - 1
+    unknown = int(run.trajectory["count"].sel(token="<unk>"))
+    assert facts == {
+        "tokens": n - n // 10,
+        "documents": 2,
+        "windows": n - n // 10 - 2 * 5,
+        "held_out": n // 10,
+        "vocabulary": 6,
+        "unknown": unknown,
+        "short_documents": 1,
+        "short_tokens": 3,
+    }
+    line = run.trajectory.attrs["data_summary"]
+    assert line.startswith(f"text: {n - n // 10} tokens to train on, of 2 documents and in ")
+    assert line.endswith("left out as too short: 1 document of 3 tokens")
+    assert f"<unk> {100 * unknown / facts['tokens']:.1f}%" in line
+    assert line in capsys.readouterr().out.splitlines()
+    run.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "{kind: hub, repo: a..b/c, revision: R, file: x}",
+            "data.source.repo: found 'a..b/c', the name of no",
+        ),
+        ("{kind: hub, repo: -a/c, revision: R, file: x}", "data.source.repo: found '-a/c', the name of no"),
+        ("{kind: hub, repo: a/c.git, revision: R, file: x}", "data.source.repo: found 'a/c.git', the name"),
+        ("{kind: hub, repo: a/b, revision: R, file: ../x}", "data.source.file: found '../x'; a path inside"),
+        (
+            "{kind: hub, repo: a/b, revision: R, file: [x, /y]}",
+            "data.source.file[1]: found '/y'; a path inside",
+        ),
+        ("{kind: hub, repo: a/b, revision: R, file: [x, x]}", "data.source.file[1]: is given twice"),
+        ("{kind: path, files: [x, ./x]}", "data.source.files[1]: is given twice"),
+    ],
+)
+def test_names_that_cannot_be(spec_file, source, said):
+    (found,) = problems(spec_file, f"data.source={source.replace('R', 40 * 'a')}")
+    assert said in found
 
 
 def test_a_model_too_large_for_the_vocabulary(spec_file, monkeypatch):

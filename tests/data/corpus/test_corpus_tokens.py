@@ -137,10 +137,38 @@ def test_a_file_of_the_library(tokenizer_file):
     assert str(tokenizer_file) in found.sha256
 
 
+def test_files_that_cannot_encode_the_text(tmp_path, optional):
+    library, file = optional("tokenizers"), tmp_path / "tokenizer.json"
+    models = library.models
+    for model, said in (
+        (models.WordLevel({"a": 0}, unk_token="<unk>"), "cannot encode the text: WordLevel error"),
+        (models.Unigram([("a", 0.0)]), "cannot encode the text: "),
+        (models.BPE({}, []), "makes no token of the text"),
+    ):
+        library.Tokenizer(model).save(str(file))
+        error = refused("b c", {"kind": "file", "file": str(file)})
+        assert error.path == ("tokenizer", "file")
+        assert said in error.message
+        assert "\n" not in error.message
+
+
+def test_large_numbers_of_the_library(tmp_path, optional):
+    library, file = optional("tokenizers"), tmp_path / "tokenizer.json"
+    made = library.Tokenizer(library.models.WordLevel({"a": 0, "b": 1}, unk_token="b"))
+    made.pre_tokenizer = library.pre_tokenizers.Whitespace()
+    content = json.loads(made.to_str())
+    content["model"]["vocab"] = {"a": 2**31 + 7, "b": 2**32 - 1}
+    file.write_text(json.dumps(content))
+    found = read("a b a a b", {"kind": "file", "file": str(file)})
+    assert [found.labels[t] for t in found.tokens] == list("abaab")
+
+
 def test_no_file_of_the_library(tmp_path, optional):
     optional("tokenizers")
     error = refused("a b", {"kind": "file", "file": str(tmp_path / "none.json")})
     assert (error.path, "no such file" in error.message) == (("tokenizer", "file"), True)
+    error = refused("a b", {"kind": "file", "file": str(tmp_path)})
+    assert (error.path, "is a folder" in error.message) == (("tokenizer", "file"), True)
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
     error = refused("a b", {"kind": "file", "file": str(tmp_path / "other.json")})
     assert "no tokenizer" in error.message

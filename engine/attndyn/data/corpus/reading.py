@@ -30,12 +30,13 @@ class Reading:
     Attributes:
         sha256: of the text that was taken from each file, by its name; complete when the pass is.
         n_separators: how often what stands between two documents was found.
+        n_characters: that were taken.
     """
 
     def __init__(self, source: PathSource | HubSource | TextSource):
         self._source = source
         self.sha256: dict[str, str] = {}
-        self.n_separators = 0
+        self.n_separators = self.n_characters = 0
 
     def documents(self, separator: str | None) -> Iterator[tuple[str, bool]]:
         """The text in pieces that cut no word, each with whether a document ends with it.
@@ -81,6 +82,7 @@ class Reading:
     def _noted(self, name: str, blocks: Iterator[str]) -> Iterator[str]:
         digest = hashlib.sha256()
         for block in blocks:
+            self.n_characters += len(block)
             digest.update(block.encode("utf-8", "surrogatepass"))
             yield block
         self.sha256[name] = digest.hexdigest()

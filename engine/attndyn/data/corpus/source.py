@@ -10,6 +10,7 @@ from attndyn import registry
 from attndyn.data.contexts import Contexts
 from attndyn.data.corpus.options import CorpusOptions
 from attndyn.data.corpus.text import read
+from attndyn.data.corpus.vocabulary import UNKNOWN
 from attndyn.data.corpus.windows import Draws, Windows
 from attndyn.data.source import DataSource
 
@@ -42,6 +43,7 @@ class CorpusData(DataSource):
         self.representations = ("positions",)
         order = self._options.windows
         windows = Windows(self.text.ends, self._options.n_ctx, overlapping=order == "random")
+        self.facts = self._facts(windows)
         self._draws = Draws(windows, order, self._options.batch)
         # replicas of equal seed share their contexts, which are then drawn once
         self._seeds = [0] if order == "sequential" else list(dict.fromkeys(seeds))
@@ -62,6 +64,34 @@ class CorpusData(DataSource):
             Contexts like those of `batch`.
         """
         return self._spread(self.text.train, self.text.ends, n_contexts)
+
+    def summary(self) -> str:
+        """See `DataSource.summary`."""
+        has = self.facts
+        line = f"text: {_many(has['tokens'], 'token')} to train on, of {_many(has['documents'], 'document')}"
+        line += f" and in {_many(has['windows'], 'window')}; {has['held_out']} held out; "
+        line += f"vocabulary of {has['vocabulary']}"
+        if has["unknown"]:
+            line += f", {UNKNOWN} {has['unknown'] / has['tokens']:.1%}"
+        if has["short_documents"]:
+            line += f"; left out as too short: {_many(has['short_documents'], 'document')}"
+            line += f" of {_many(has['short_tokens'], 'token')}"
+        return line
+
+    def _facts(self, windows: Windows) -> dict[str, int]:
+        text = self.text
+        unknown = text.count[text.labels.index(UNKNOWN)] if UNKNOWN in text.labels else 0
+        short_documents, short_tokens = text.short
+        return {
+            "tokens": len(text.train),
+            "documents": len(text.ends),
+            "windows": windows.count,
+            "held_out": len(text.held_out),
+            "vocabulary": len(text.labels),
+            "unknown": int(unknown),
+            "short_documents": short_documents,
+            "short_tokens": short_tokens,
+        }
 
     def held_out(self, n_contexts: int) -> Contexts | None:
         """Contexts of the held-out part, for all replicas the same: windows side by side, evenly spread.
@@ -100,3 +130,7 @@ class CorpusData(DataSource):
             targets=tokens[:, -n_queries:],
             sample_weights=np.full((n_replicas, 1, 1), 1.0 / (n_queries * n_contexts)),
         )
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"

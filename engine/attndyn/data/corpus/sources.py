@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -10,9 +13,27 @@ from pydantic import BeforeValidator, Field
 
 from attndyn.errors import UnusableOption
 from attndyn.spec.base import Flaw, LocalFile, Section
+from attndyn.spec.words import quote
 
 MAX_CHARACTERS = 2**30
 """Most characters of a text: what is tokenized is held in memory."""
+
+
+#: what the hub takes for the name of a repository, beside its length
+REPO = re.compile(r"(?!.*(--|\.\.|\.git$))\w[\w.-]*/\w[\w.-]*(?<=\w)", re.ASCII)
+
+
+def not_plain(file: str) -> str | None:
+    """Why there is no plain file of this name to be read; None if there is one."""
+    try:
+        mode = os.stat(file).st_mode
+    except FileNotFoundError:
+        return "no such file"
+    except (OSError, ValueError) as error:  # the latter of a zero byte
+        return f"cannot be looked at: {getattr(error, 'strerror', None) or error}"
+    if stat.S_ISDIR(mode):
+        return "is a folder; a file is needed"
+    return None if stat.S_ISREG(mode) else "is not a plain file"
 
 
 class Located(NamedTuple):
@@ -57,20 +78,19 @@ class PathSource(FileOptions):
         """The files.
 
         Raises:
-            UnusableOption: one is missing, or is a folder.
+            UnusableOption: one is missing, or is no plain file.
         """
         found = [Located(file, Path(file), ("files", index)) for index, file in enumerate(self.files)]
-        for file, path, place in found:
-            if path.is_dir():
-                raise UnusableOption(place, f"{file}: is a folder; a file of text is needed")
-            if not path.is_file():
-                raise UnusableOption(place, f"{file}: no such file")
+        for file, _, place in found:
+            if (reason := not_plain(file)) is not None:
+                hint = "; --set 'data.source.files=[FILE]' names another" if reason == "no such file" else ""
+                raise UnusableOption(place, f"{file}: {reason}{hint}")
         return found
 
     def absent(self) -> str | None:
-        """See `DataOptions.absent`: a file that there is not."""
-        missing = [file for file in self.files if not Path(file).exists()]
-        return f"{missing[0]}: no such file" if missing else None
+        """See `DataOptions.absent`: a file that there is not, or that cannot be looked at."""
+        reasons = ((file, not_plain(file)) for file in self.files)
+        return next((f"{file}: {reason}" for file, reason in reasons if reason is not None), None)
 
 
 def _twice(files: tuple[str, ...], key: str) -> Iterator[Flaw]:
@@ -107,8 +127,15 @@ class HubSource(FileOptions):
     )
 
     def flaws(self) -> Iterator[Flaw]:
-        """Refuse a file twice."""
+        """Refuse a file twice, and names that the hub would refuse, or that lead out of the data set."""
         yield from _twice(self.file, "file")
+        if not REPO.fullmatch(self.repo) or max(map(len, self.repo.split("/"))) > 96:
+            allowed = "the hub has letters, digits and single -, _ and . inside a name, at most 96"
+            yield Flaw(("repo",), f"found {quote(self.repo)}, the name of no data set; {allowed}")
+        for index, file in enumerate(self.file):
+            if any(part in ("", ".", "..") for part in file.split("/")) or not file.isprintable():
+                message = f"found {quote(file)}; a path inside the data set is needed"
+                yield Flaw(self._place(index), message)
 
     def located(self) -> Iterator[Located]:
         """The files in the cache, where each is put, if it is not there, when it is asked for.
@@ -123,16 +150,15 @@ class HubSource(FileOptions):
             raise UnusableOption(("kind",), message) from None
         for index, file in enumerate(self.file):
             name = self._name(file)
-            place = ("file", index) if len(self.file) > 1 else ("file",)
             try:
                 path = try_to_load_from_cache(self.repo, file, revision=self.revision, repo_type="dataset")
                 if not isinstance(path, str):
                     path = hf_hub_download(self.repo, file, revision=self.revision, repo_type="dataset")
             except Exception as error:  # the library raises its own errors and those of what it is built on
-                said = " ".join(str(error).split())[:200] or type(error).__name__
-                message = f"{name}: is not in the cache and cannot be fetched ({said})"
-                raise UnusableOption(place, message) from None
-            yield Located(name, Path(path), place)
+                message = f"{name}: is not in the cache and cannot be fetched ({_said(error)})"
+                option = BLAMED.get(type(error).__name__)
+                raise UnusableOption((option,) if option else self._place(index), message) from None
+            yield Located(name, Path(path), self._place(index))
 
     def absent(self) -> str | None:
         """See `DataOptions.absent`: what is not in the cache, though a run might fetch it."""
@@ -141,14 +167,35 @@ class HubSource(FileOptions):
         except ImportError:
             return f"{self._name(self.file[0])}: needs the package huggingface-hub"
         for file in self.file:
-            path = try_to_load_from_cache(self.repo, file, revision=self.revision, repo_type="dataset")
+            try:
+                path = try_to_load_from_cache(self.repo, file, revision=self.revision, repo_type="dataset")
+            except Exception as error:  # see `located`
+                return f"{self._name(file)}: cannot be looked up in the cache ({_said(error)})"
             if not isinstance(path, str):
                 return f"{self._name(file)}: is not in the cache"
         return None
 
+    def _place(self, index: int) -> tuple[str | int, ...]:
+        """Where a file is named; one alone may stand without a list."""
+        return ("file", index) if len(self.file) > 1 else ("file",)
+
     def _name(self, file: str) -> str:
         """What a file is called in the record of a run."""
         return f"{self.repo}@{self.revision}/{file}"
+
+
+#: options to blame for errors of the library, by their names
+BLAMED = {
+    "HFValidationError": "repo",
+    "RepositoryNotFoundError": "repo",
+    "GatedRepoError": "repo",
+    "RevisionNotFoundError": "revision",
+}
+
+
+def _said(error: Exception) -> str:
+    """What an error says, in a line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 class TextSource(Section):

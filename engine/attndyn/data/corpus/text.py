@@ -15,7 +15,7 @@ from attndyn.data.corpus.blocks import Blocks
 from attndyn.data.corpus.options import CorpusOptions
 from attndyn.data.corpus.reading import Reading
 from attndyn.data.corpus.surrogate import Surrogate, surrogate
-from attndyn.data.corpus.tokenizers import MAX_SIZE, Encoder
+from attndyn.data.corpus.tokenizers import MAX_SIZE, Encoder, TokenizerFile
 from attndyn.data.corpus.vocabulary import Tokens, Unknown, build
 from attndyn.errors import UnusableOption
 
@@ -107,6 +107,8 @@ def read(options: CorpusOptions) -> Text:
         encoder = tokenizer.encoder()
     for pieces, ends_document in _encoded(options, reading, encoder):
         gathered.add(pieces, ends_document)
+    if not gathered.longest and isinstance(tokenizer, TokenizerFile) and reading.n_characters:
+        raise UnusableOption(("tokenizer", "file"), f"{tokenizer.file}: makes no token of the text")
     if not gathered.longest:
         raise UnusableOption(("source",), "the text is empty: it has no tokens")
     if options.documents is not None and not reading.n_separators:

@@ -18,6 +18,7 @@ from unicodedata import category
 import numpy as np
 from pydantic import Field
 
+from attndyn.data.corpus.sources import not_plain
 from attndyn.errors import UnusableOption
 from attndyn.spec.base import LocalFile, Section
 
@@ -192,21 +193,40 @@ class _Library(Encoder):
         except ImportError:
             message = "needs the package tokenizers: pip install 'attndyn[corpora]'"
             raise UnusableOption(("kind",), message) from None
-        if not Path(file).is_file():
-            raise UnusableOption(("file",), f"{file}: no such file")
+        if (reason := not_plain(file)) is not None:
+            raise UnusableOption(("file",), f"{file}: {reason}")
         try:
-            self._library: Any = Library.from_file(file)
+            content = Path(file).read_bytes()
+            self._library: Any = Library.from_buffer(content)
+        except OSError as error:
+            raise UnusableOption(("file",), f"{file}: cannot be read: {error.strerror}") from None
         except Exception as error:  # the library raises plain Exceptions
-            said = " ".join(str(error).split())[:200]
-            raise UnusableOption(("file",), f"{file}: no tokenizer: {said}") from None
+            raise UnusableOption(("file",), f"{file}: no tokenizer: {_said(error)}") from None
         self._library.no_truncation()
         self._library.no_padding()
-        self.sha256 = {file: sha256(Path(file).read_bytes()).hexdigest()}
+        self._file = file
+        self._numbers: dict[int, int] = {}
+        self.sha256 = {file: sha256(content).hexdigest()}
 
     def ids(self, text: str) -> np.ndarray:
         lines = text.splitlines(keepends=True)
-        encoded = self._library.encode_batch_fast(lines, add_special_tokens=False)
-        return np.fromiter(chain.from_iterable(line.ids for line in encoded), np.int32)
+        try:
+            encoded = self._library.encode_batch_fast(lines, add_special_tokens=False)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # plain Exceptions, and panics, which are none
+            message = f"{self._file}: cannot encode the text: {_said(error)}"
+            raise UnusableOption(("file",), message) from None
+        ids = np.fromiter(chain.from_iterable(line.ids for line in encoded), np.int64)
+        # the library's numbers go up to 2^32, and tables have a place for every number up to the largest
+        found, place = np.unique(ids, return_inverse=True)
+        numbers = [self._numbers.setdefault(i, len(self._numbers)) for i in found.tolist()]
+        return np.array(numbers, np.int32)[place]
 
     def names(self, ids: np.ndarray) -> list[str]:
-        return [self._library.id_to_token(int(i)) for i in ids]
+        own = list(self._numbers)
+        return [self._library.id_to_token(own[i]) or f"<{own[i]}>" for i in ids]
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
