@@ -10,8 +10,8 @@ from attndyn import registry
 from attndyn.data.contexts import Contexts
 from attndyn.data.corpus.options import CorpusOptions
 from attndyn.data.corpus.text import read
-from attndyn.data.corpus.vocabulary import UNKNOWN
 from attndyn.data.corpus.windows import Draws, Windows
+from attndyn.data.labels import UNKNOWN
 from attndyn.data.source import DataSource
 
 MAX_DENSE = 512
