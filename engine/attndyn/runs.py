@@ -28,6 +28,7 @@ from attndyn.registry.blame import blame
 from attndyn.simulation import Outcome, Simulation, Sink
 from attndyn.spec import Spec, load_spec
 from attndyn.spec.base import Flaw, Section
+from attndyn.spec.checks import alternatives
 from attndyn.spec.words import printable, spell
 from attndyn.trajectory import TrajectoryWriter, open_trajectory
 from attndyn.trajectory.writer import CHECKPOINT, TRAJECTORY, read_checkpoint
@@ -113,9 +114,10 @@ class Run:
     def analyzer(self, name: str) -> Analyzer:
         """The analyzer of that name, with its options from the spec, or its defaults if the spec has none."""
         cls = registry.get("analyzer", name)
-        missing = [probe for probe in cls.requires if probe not in self.spec.probes]
-        if missing:
-            raise RunError(f"analyzer '{name}' needs the probe '{missing[0]}', which this run did not record")
+        for choice in map(alternatives, cls.requires):
+            if not set(choice) & set(self.spec.probes):
+                needs = " or ".join(f"'{probe}'" for probe in choice)
+                raise RunError(f"analyzer '{name}' needs the probe {needs}, which this run did not record")
         in_spec = [options for options in self.spec.analyzers if options.kind == name]
         return cls(in_spec[0] if in_spec else cls.Options(kind=name))
 
@@ -144,7 +146,8 @@ class Run:
         return results
 
     def _made_by(self, analyzer: Analyzer) -> xr.Dataset:
-        for probe in analyzer.requires:
+        for choice in map(alternatives, analyzer.requires):
+            probe = next(probe for probe in choice if probe in self.spec.probes)
             if not self.trajectory[probe].sizes["step"]:
                 raise RunError(f"{self.directory}: nothing of the probe '{probe}' is recorded yet")
         # a replica about to diverge may hold numbers whose squares overflow

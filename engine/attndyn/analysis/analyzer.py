@@ -19,7 +19,8 @@ class Analyzer(ABC):
     Attributes:
         name: set by the registering decorator.
         Options: Pydantic class of the analyzer's options in a spec, with `kind: Literal["name"]`.
-        requires: names of the probes whose groups `analyze` reads; a spec without them is refused.
+        requires: names of the probes whose groups `analyze` reads; a spec without them is refused. A tuple
+            among them names probes of which one is enough, what is read if there are several first.
         title: a few words for the heading of its figure.
         whole_run: whether one figure is to show all settings of a run that varies values. The report
             otherwise draws one for each, giving `draw` the replicas of one setting only.
@@ -29,7 +30,7 @@ class Analyzer(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     Options: ClassVar[type[AnalyzerOptions]]
-    requires: ClassVar[tuple[str, ...]] = ()
+    requires: ClassVar[tuple[str | tuple[str, ...], ...]] = ()
     whole_run: ClassVar[bool] = False
     height: ClassVar[float] = 5.0
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 from pydantic import Field
 
+from attndyn.analysis.records import group, over_steps
 from attndyn.analysis.series import (
     first_crossing,
     last_crossing,
@@ -15,12 +17,20 @@ from attndyn.analysis.series import (
     turning_points,
     until_divergence,
 )
+from attndyn.analysis.spectra import row_norms
 from attndyn.spec.base import AnalyzerOptions
 
 Array = NDArray[np.float64]
 
 ONSET = 0.1
 REGROWN = 0.5
+GROWN = 0.5
+
+#: probes that record norms of embeddings, that which costs less first
+NORMS = ("norms", "parameters")
+
+#: records below which nothing is said of a retraction: a rise, a fall, and what comes after
+FEWEST = 4
 
 
 class RetractionOptions(AnalyzerOptions):
@@ -51,6 +61,58 @@ EVENT = {
     "trough_norm": ("smallest embedding norm of the retraction", "1"),
     "depth": ("loss of embedding norm relative to the preceding peak", "1"),
 }
+
+
+class Deepest(NamedTuple):
+    """The deepest retraction of a curve; steps NaN where not reached, all NaN where nothing can be told.
+
+    Attributes:
+        depth: 1 - trough/peak; 0 if no fall stands out.
+        growth: where the norm first has half of the peak that it falls from.
+        start: where a tenth of the loss has happened.
+        trough: of the smallest norm.
+        recovery: where half of the loss is regained.
+        relative_start: start/growth.
+        records: how many lie in the fall, from `start` to the trough, or to the last.
+    """
+
+    depth: float = np.nan
+    growth: float = np.nan
+    start: float = np.nan
+    trough: float = np.nan
+    recovery: float = np.nan
+    relative_start: float = np.nan
+    records: float = np.nan
+
+
+def deepest(steps: Array, norms: Array, options: RetractionOptions) -> Deepest:
+    """The deepest retraction of a recorded curve (record,), until it diverges."""
+    until, finite = until_divergence(steps, norms)
+    if len(until) < FEWEST:
+        return Deepest()
+    events = find_retractions(until, finite, options.min_depth, options.noise_factor)
+    if not events:  # of one that diverged it is not known what would have come
+        return Deepest() if len(until) < len(norms) else Deepest(depth=0.0)
+    event = max(events, key=lambda event: event.depth)
+    growth = first_crossing(until, finite, GROWN * event.peak_norm)
+    fall = (until >= event.retraction_start) & ~(until > event.trough_step)
+    timing = (event.retraction_start, event.trough_step, event.regrowth_step)
+    return Deepest(event.depth, growth, *timing, event.retraction_start / growth, float(fall.sum()))
+
+
+def embedding_norms(trajectory: xr.DataTree) -> xr.DataArray:
+    """Norms of the rows of W_0 (replica, token, step), float64, from what `norms_group` takes."""
+    found = norms_group(trajectory)
+    if "embedding_norm" in found:
+        norms = found["embedding_norm"].astype(np.float64)
+    else:
+        norms = over_steps(lambda block: xr.Dataset({"norm": row_norms(block)}), found["W_0"])["norm"]
+    return norms.transpose("replica", "token", "step")
+
+
+def norms_group(trajectory: xr.DataTree) -> xr.Dataset:
+    """What the first of the probes `NORMS` that was recorded has recorded."""
+    return group(trajectory, next(name for name in NORMS if name in trajectory.children))
 
 
 def find_retractions(steps: Array, norms: Array, min_depth: float, noise_factor: float) -> list[Event]:

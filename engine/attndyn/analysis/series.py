@@ -84,16 +84,19 @@ def _integral(steps: Array, values: Array, at: Array) -> Array:
     return areas[i] + (at - steps[i]) * (values[i] + np.interp(at, steps, values)) / 2
 
 
-def turning_points(steps: Array, values: Array, reversal: float) -> list[Turn]:
+def turning_points(steps: Array, values: Array, reversal: float | Array) -> list[Turn]:
     """Maxima and minima, alternating, each left behind by at least `reversal` (> 0) before the next.
 
     This is hysteresis on extrema: wiggles smaller than `reversal` are not turns. The first record is a
     turn if the signal departs from it by `reversal`; the end of the last stretch, from which no reversal has
     been seen yet, is not.
+    With a `reversal` a record, it is that of the record which has left the turn behind that counts.
     """
     turns: list[Turn] = []
+    least = np.broadcast_to(reversal, len(values))
     if len(values) == 0:
         return turns
+    values = values.tolist()  # of which the loop is made faster
     low = high = 0  # records of the lowest and highest value since the last turn
     direction = 0  # +1 while rising, -1 while falling, 0 before the first departure
     for i, value in enumerate(values):
@@ -101,10 +104,10 @@ def turning_points(steps: Array, values: Array, reversal: float) -> list[Turn]:
             high = i
         if value < values[low]:
             low = i
-        if direction >= 0 and values[high] - value >= reversal:
+        if direction >= 0 and values[high] - value >= least[i]:
             turns.append(Turn(float(steps[high]), float(values[high]), "max"))
             direction, low = -1, i
-        elif direction <= 0 and value - values[low] >= reversal:
+        elif direction <= 0 and value - values[low] >= least[i]:
             turns.append(Turn(float(steps[low]), float(values[low]), "min"))
             direction, high = 1, i
     return turns

@@ -24,6 +24,7 @@ from attndyn.conformance.bench import Bench
 from attndyn.conformance.faults import Check, Report, run_checks
 from attndyn.conformance.options import option_sets
 from attndyn.errors import PluginError
+from attndyn.spec.checks import alternatives
 
 #: option sets that a plugin is checked with, at most
 LIMIT = 24
@@ -141,7 +142,7 @@ def _probe_cases(cls: Any, sets: Sets, source: str) -> Cases:
 
 def _analyzer_cases(cls: Any, sets: Sets, source: str) -> Cases:
     """Some option sets on the usual trajectory, the first on the awkward ones."""
-    trees = example_runs.trajectories(tuple(cls.requires) or ("loss",))
+    trees = example_runs.trajectories(tuple(alternatives(each)[0] for each in cls.requires) or ("loss",))
     usual, *awkward = trees
     return [
         *((f"{usual}; {o}", analyzers.Reading(cls, valid, trees[usual], True)) for o, valid in sets[:6]),

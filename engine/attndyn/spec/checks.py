@@ -49,13 +49,20 @@ def analyzers_differ(analyzers: list[AnalyzerOptions]) -> Iterator[Flaw]:
             yield Flaw(("analyzers", index), f"the analyzer '{kind}' is given twice")
 
 
+def alternatives(required: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The probes of which an entry of an analyzer's `requires` needs one."""
+    return (required,) if isinstance(required, str) else required
+
+
 def analyzers_have_probes(
     analyzers: list[AnalyzerOptions], probes: dict[str, ProbeOptions]
 ) -> Iterator[Flaw]:
     """An analyzer reads what probes recorded."""
     for index, options in enumerate(analyzers):
         required = registry.get("analyzer", options.kind).requires
-        missing = [name for name in required if name not in probes]
+        missing = [
+            " or ".join(choice) for choice in map(alternatives, required) if not set(choice) & set(probes)
+        ]
         if missing:
             needs = ", ".join(missing)
             message = f"'{options.kind}' needs the probe {needs}, which is not among probes"

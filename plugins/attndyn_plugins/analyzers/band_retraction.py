@@ -12,21 +12,26 @@ from pydantic import Field, model_validator
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.over_replicas import with_band
-from attndyn.analysis.records import describe, group, over_steps
-from attndyn.analysis.retraction import Event, RetractionOptions, find_retractions
-from attndyn.analysis.series import Array, until_divergence
-from attndyn.analysis.spectra import row_norms
+from attndyn.analysis.records import describe
+from attndyn.analysis.retraction import FEWEST, NORMS, RetractionOptions, deepest, embedding_norms
+from attndyn.analysis.series import Array
 from attndyn.registry import analyzer
 from attndyn.report import style
 from attndyn.simulation.token_bands import BANDS, bands
 
-#: records below which nothing is said of a retraction
-FEWEST = 4
+#: share of a band's falls that must have `FEWEST` records
+RESOLVED = 0.5
 QUANTITIES = {
     "depth": ("largest loss of embedding norm, relative to the peak before it; 0 where there is none", "1"),
     "start": ("step at which a tenth of the loss has happened", "step"),
     "trough": ("step of the smallest norm", "step"),
     "recovery": ("step at which half of the loss is regained", "step"),
+    "records": ("records in the fall", "1"),
+}
+SHARES = {
+    "share": "share of a band's tokens that retract",
+    "regrown": "share of a band's retracting tokens that regrow",
+    "resolved": "share of a band's retracting tokens with enough records in the fall",
 }
 
 
@@ -38,6 +43,10 @@ class BandRetraction(Analyzer):
         """What counts as a retraction, and where bands end."""
 
         kind: Literal["band_retraction"] = "band_retraction"
+        # the bends of thousands of coarse curves would count as noise, and hide more the coarser they are
+        noise_factor: float = Field(
+            default=0.0, ge=0, description="added to the smallest fall, in standard deviations of the noise"
+        )
         high: float = Field(
             default=0.5, gt=0, lt=1, description="share of the text that the high band makes up"
         )
@@ -52,50 +61,45 @@ class BandRetraction(Analyzer):
             return self
 
     options: BandRetraction.Options
-    requires = ("parameters",)
+    requires = (NORMS,)
     title = "Retraction by frequency"
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """By token and by band (docs/corpora.md); NaN where absent or, for a depth, not known.
 
-        `depth`, `start`, `trough`, `recovery` `(replica, token)` are those of the analyzer `retraction`.
+        `depth`, `start`, `trough`, `recovery` `(replica, token)` are those of the analyzer `retraction`, by
+        the options given here; `records` says how many records lie in the fall.
         `band_depth(replica, band)` is the mean depth of a band's tokens, `band_share` the share of them that
         retract, `band_regrown` of these the share that regrows, `band_start`, … medians over those that have
-        the step. `band_norm(replica, step, band)` is the mean norm and `mean_depth`, `mean_start`, …
-        (replica, band) the retraction of this curve; where tokens retract at different times it is less deep.
-        `…_band` have the median and the 10-90 % range over replicas.
+        the step. `band_resolved` is the share of the retracting tokens with `FEWEST` records in the fall; at
+        less than `RESOLVED` nothing is said of the band. `band_norm(replica, step, band)` is the mean norm
+        and `mean_depth`, `mean_start`, … (replica, band) the retraction of this curve, NaN with fewer
+        records; where tokens retract at different times it is less deep. `…_band` have the median and the
+        10-90 % range over replicas.
         """
-        weight = group(trajectory, "parameters")["W_0"]
-        norms = over_steps(lambda block: xr.Dataset({"norm": row_norms(block)}), weight)["norm"]
-        norms = norms.transpose("replica", "step", "token")
+        norms = embedding_norms(trajectory)
         pi = trajectory.dataset["pi"].transpose("replica", "token")
         number = bands(pi.values, pi["token"].values.tolist(), self.options.high, self.options.medium)
         member = number[..., None] == np.arange(len(BANDS))
-        mean = _mean_norms(norms.values, member)
-        steps = norms["step"].values.astype(float)
         coords: dict[str, Any] = {"band": list(BANDS), "replica": norms["replica"], "token": norms["token"]}
-        of_token = self._table(steps, norms.values)
+        mean = _mean_norms(norms.values, member)
         found = {
-            "band_norm": describe(_array(mean, ("replica", "step", "band"), coords), "mean embedding norm")
+            "band_norm": describe(_array(mean, ("replica", "band", "step"), coords), "mean embedding norm")
         }
         found["band_norm"] = found["band_norm"].assign_coords(step=norms["step"])
-        for index, (name, (what, units)) in enumerate(QUANTITIES.items()):
-            every = _array(of_token[..., index], ("replica", "token"), coords)
-            found[name] = describe(every, what, units=units)
-            summed = _over_bands(every.values, member, np.mean if name == "depth" else np.median)
-            found |= self._named(f"band_{name}", f"{what}; of a band's tokens", units, summed, coords)
-            of_mean = self._table(steps, mean)[..., index]
-            found |= self._named(
-                f"mean_{name}", f"{what}; of the mean norm of a band", units, of_mean, coords
-            )
-        depth, recovery = of_token[..., 0], of_token[..., 3]
-        retracts = np.where(np.isfinite(depth), depth > 0, np.nan)
-        regrown = np.where(depth > 0, np.isfinite(recovery), np.nan)
-        for name, values, what in (
-            ("band_share", retracts, "share of a band's tokens that retract"),
-            ("band_regrown", regrown, "share of a band's retracting tokens that regrow"),
-        ):
-            found |= self._named(name, what, "1", _over_bands(values, member, np.mean), coords)
+        tokens, of_mean = (self._table(norms["step"].values, curves) for curves in (norms.values, mean))
+        for name, (what, units) in QUANTITIES.items():
+            found[name] = describe(_array(tokens[name], ("replica", "token"), coords), what, units=units)
+        by_band, clear = _by_band(tokens, member), of_mean["records"] >= FEWEST
+        for name, (what, units) in QUANTITIES.items():
+            if name != "records":
+                of_band = f"{what}; of a band's tokens"
+                found |= self._named(f"band_{name}", of_band, units, by_band[name], coords)
+                values = np.where(clear | (of_mean["depth"] == 0), of_mean[name], np.nan)
+                of_band = f"{what}; of the mean norm of a band"
+                found |= self._named(f"mean_{name}", of_band, units, values, coords)
+        for name, what in SHARES.items():
+            found |= self._named(f"band_{name}", what, "1", by_band[name], coords)
         return xr.Dataset(found)
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
@@ -118,13 +122,12 @@ class BandRetraction(Analyzer):
         style.label_axes(depth, x="frequency of the token", y="depth")
         style.legend(figure)
 
-    def _table(self, steps: Array, curves: Array) -> Array:
-        """`QUANTITIES` of `curves (replica, step, n)`, (replica, n, quantity)."""
-        table = np.empty((curves.shape[0], curves.shape[2], len(QUANTITIES)))
-        for place in np.ndindex(table.shape[:2]):
-            curve = curves[place[0], :, place[1]]
-            table[place] = _deepest(steps, curve, self.options)
-        return table
+    def _table(self, steps: Array, curves: Array) -> dict[str, Array]:
+        """`QUANTITIES` of `curves (replica, n, step)`, each (replica, n)."""
+        table = [[deepest(steps, curve, self.options) for curve in replica] for replica in curves]
+        return {
+            name: np.array([[getattr(each, name) for each in row] for row in table]) for name in QUANTITIES
+        }
 
     @staticmethod
     def _named(
@@ -133,23 +136,31 @@ class BandRetraction(Analyzer):
         return with_band(_array(values, ("replica", "band"), coords), name, what, units)
 
 
-def _deepest(steps: Array, curve: Array, options: RetractionOptions) -> tuple[float, ...]:
-    nan = float("nan")
-    until, norms = until_divergence(steps, curve)
-    if len(until) < FEWEST:
-        return (nan,) * len(QUANTITIES)
-    events: list[Event] = find_retractions(until, norms, options.min_depth, options.noise_factor)
-    if not events:  # diverged: what would have come is not known
-        return (0.0 if len(until) == len(curve) else nan, nan, nan, nan)
-    event = max(events, key=lambda event: event.depth)
-    return (event.depth, event.retraction_start, event.trough_step, event.regrowth_step)
-
-
 def _mean_norms(norms: Array, member: Array) -> Array:
-    """Mean over the tokens of each band, (replica, step, band); NaN for a band without tokens."""
+    """Mean over the tokens of each band, (replica, band, step); NaN for a band without tokens."""
     with np.errstate(invalid="ignore"):
         weights = member / member.sum(axis=1, keepdims=True)
-    return np.asarray(norms @ weights, float)
+    return np.asarray(weights.swapaxes(1, 2) @ norms, float)
+
+
+def _by_band(tokens: dict[str, Array], member: Array) -> dict[str, Array]:
+    """What a band's tokens have together, of `QUANTITIES` and `SHARES`, each (replica, band)."""
+    depth = tokens["depth"]
+    falls = np.where(np.isfinite(depth), depth > 0, np.nan)
+    shares = {
+        "share": falls,
+        "regrown": np.where(depth > 0, np.isfinite(tokens["recovery"]), np.nan),
+        "resolved": np.where(depth > 0, tokens["records"] >= FEWEST, np.nan),
+    }
+    found = {
+        name: _over_bands(values, member, np.mean if name in ("depth", *shares) else np.median)
+        for name, values in (tokens | shares).items()
+    }
+    seen = ~(found["resolved"] < RESOLVED)  # there is nothing to resolve where nothing falls
+    return {
+        name: values if name == "resolved" else np.where(seen, values, np.nan)
+        for name, values in found.items()
+    }
 
 
 def _over_bands(values: Array, member: Array, function: Callable[[Array], Any]) -> Array:

@@ -10,18 +10,25 @@ from matplotlib.figure import FigureBase
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.over_replicas import with_band
-from attndyn.analysis.phases import PhaseOptions, count_phases, find_cycles
+from attndyn.analysis.phases import PhaseOptions, find_phases
 from attndyn.analysis.records import describe, group
+from attndyn.analysis.series import Array, band
 from attndyn.registry import analyzer
 from attndyn.report import style
 
+#: tops whose steps differ by no more than this share are drawn as one
+NEAR = 0.2
+COUNTS = {
+    "phases": "rises and falls of attention that have begun",
+    "falls_first": "whether attention falls before it first rises",
+}
 HEADS = ("replica", "layer", "head")
 STEPS = {
     "rise_onset": ("step at which a tenth of the rise has happened", "step"),
     "peak": ("step of the middle of the top", "step"),
     "fall_onset": ("step at which the fall begins", "step"),
     "fall_end": ("step at which a tenth of the fall is left", "step"),
-    "height": ("how far the ratio of attention to frequency rises", "1"),
+    "height": ("how far the ratio of attention to frequency rises from the trough before", "1"),
     "depth": ("how far it falls after the top", "1"),
 }
 
@@ -43,57 +50,68 @@ class Phases(Analyzer):
         """Cycles and phases by `of`: named tokens, and bands as `[high]`, `[medium]`, `[low]`.
 
         `ratio(replica, step, layer, head, of)` is attention over what uniform attention gives, 1 at first;
-        NaN for what does not occur. `phases(replica, layer, head, of)` counts rises and falls that have begun
-        (a rise and a fall are 2), `rise_onset`, `peak`, `fall_onset`, `fall_end`, `height`, `depth`
-        (replica, layer, head, of, cycle) describe them, NaN where absent. `…_band` have the median and the
-        10-90 % range over the replicas that have it. docs/corpora.md defines them.
+        NaN for what does not occur. `phases(replica, layer, head, of)` counts all rises and falls that have
+        begun (a rise and a fall are 2), NaN for what does not occur and where a replica diverged.
+        `falls_first(replica, layer, head, of)` is 1 where attention falls before it first rises, which is not
+        counted, else 0. `rise_onset`, `peak`, `fall_onset`, `fall_end`, `height`, `depth`
+        (replica, layer, head, of, cycle) describe the first `cycles` rises and falls, NaN where absent.
+        `…_band` have the median and the 10-90 % range over the replicas that have it. docs/corpora.md defines
+        them.
         """
         ratio = _ratio(group(trajectory, "token_classes"))
         ratio = ratio.transpose(*HEADS, "of", "step")
         steps = ratio["step"].values.astype(float)
         shape = ratio.shape[:-1]
-        phases = np.zeros(shape)
+        counts = {name: np.full(shape, np.nan) for name in COUNTS}
         table = np.full((*shape, self.options.cycles, len(STEPS)), np.nan)
         for place in np.ndindex(shape):
-            cycles = find_cycles(steps, ratio.values[place], self.options)
-            phases[place] = count_phases(cycles) if np.isfinite(ratio.values[place][0]) else np.nan
-            for number, cycle in enumerate(cycles):
+            found = find_phases(steps, ratio.values[place], self.options)
+            counts["phases"][place], counts["falls_first"][place] = found.number, found.falls_first
+            for number, cycle in enumerate(found.cycles[: self.options.cycles]):
                 table[(*place, number)] = [getattr(cycle, name) for name in STEPS]
         coords = {"of": ratio["of"]} | {d: ratio[d] for d in HEADS if d in ratio.coords}
         dims = (*HEADS, "of")
-        found = with_band(
-            xr.DataArray(phases, dims=dims, coords=coords),
-            "phases",
-            "rises and falls of attention that have begun",
-        )
+        result: dict[str, xr.DataArray] = {}
+        for name, what in COUNTS.items():
+            result |= with_band(xr.DataArray(counts[name], dims=dims, coords=coords), name, what)
         for number, (name, (what, units)) in enumerate(STEPS.items()):
             values = xr.DataArray(table[..., number], dims=(*dims, "cycle"), coords=coords)
-            found |= with_band(values, name, what, units)
-        found["ratio"] = describe(
+            result |= with_band(values, name, what, units)
+        result["ratio"] = describe(
             ratio.transpose("replica", "step", "layer", "head", "of"),
             "attention over its uniform share",
             r"A / \pi",
         )
-        return xr.Dataset(found)
+        return xr.Dataset(result)
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """The ratio over training on a logarithmic scale, a curve a token, tops marked; a panel a head."""
+        """The ratio over training on a logarithmic scale, a curve a token; a panel a head.
+
+        A dot marks a top of the median curve, where the replicas have it at about the same step.
+        """
         panels = style.layer_heads(result["ratio"])
-        peaks = style.layer_heads(result["peak_band"])
+        peaks = style.layer_heads(result["peak"])
         colors = style.token_colors(trajectory, result["of"].values.tolist())
         axes = style.panel_grid(figure, len(panels), sharex=True, sharey=True)
         for ax, (title, ratio), (_, peak) in zip(axes, panels, peaks, strict=True):
             x = style.step_axis(ax, ratio)
             for token, color in colors.items():
                 style.line_with_band(ax, x, ratio.sel(of=token), color, style.shorten(token))
-                for at in peak.sel(of=token, quantile=0.5).values:
-                    if np.isfinite(at):
-                        ax.axvline(np.interp(at, ratio["step"], x), color=color, linewidth=0.7, alpha=0.6)
+                at = _common(peak.sel(of=token).transpose("replica", "cycle").values)
+                median = band(ratio.sel(of=token).transpose("replica", "step").values).median
+                steps = ratio["step"].values
+                ax.plot(np.interp(at, steps, x), np.interp(at, steps, median), ".", color=color, markersize=6)
             ax.axhline(1.0, **style.REFERENCE)
             style.label_axes(ax, y="attention / frequency", title=title)
             ax.label_outer()
         style.log_y(*axes)
         style.legend(figure)
+
+
+def _common(peaks: Array) -> Array:
+    """Medians over replicas of the steps of tops (replica, cycle), of those that half have, `NEAR` by."""
+    over = band(peaks)
+    return over.median[(over.share >= 0.5) & (over.p90 - over.p10 <= NEAR * over.median)]
 
 
 def _ratio(classes: xr.Dataset) -> xr.DataArray:

@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
-from attndyn.analysis.phases import PhaseOptions, find_cycles
+from attndyn.analysis.phases import PhaseOptions, find_phases
 from attndyn.analysis.records import describe, group
 from attndyn.analysis.same_tokens import same_tokens
 from attndyn.analysis.series import band
@@ -211,10 +211,10 @@ def _stages(trajectory: xr.DataTree) -> xr.DataArray:
     uniform = classes["uniform_token"]
     ratio = (classes["attention_token"] / uniform.where(uniform > 0)).mean(["layer", "head"], skipna=False)
     ratio = ratio.transpose("replica", "named", "step")
-    options, steps = PhaseOptions(kind="phases", cycles=1), ratio["step"].values.astype(float)
+    options, steps = PhaseOptions(kind="phases"), ratio["step"].values.astype(float)
     found = np.full((*ratio.shape[:2], len(STAGES)), np.nan)
     for place in np.ndindex(ratio.shape[:2]):
-        for cycle in find_cycles(steps, ratio.values[place], options):
+        for cycle in find_phases(steps, ratio.values[place], options).cycles[:1]:
             found[place] = [getattr(cycle, stage) for stage in STAGES]
     coords = {"replica": trajectory.dataset["replica"], "named": ratio["named"], "stage": list(STAGES)}
     return xr.DataArray(found, dims=("replica", "named", "stage"), coords=coords)

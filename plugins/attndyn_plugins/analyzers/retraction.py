@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +11,12 @@ from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
 from attndyn.analysis.analyzer import Analyzer
-from attndyn.analysis.records import describe, group, over_steps
-from attndyn.analysis.retraction import Event, RetractionOptions, find_retractions
-from attndyn.analysis.series import Array, band, first_crossing, until_divergence
-from attndyn.analysis.spectra import row_norms
+from attndyn.analysis.records import describe
+from attndyn.analysis.retraction import NORMS, RetractionOptions, deepest, embedding_norms, norms_group
+from attndyn.analysis.series import Array, band
 from attndyn.registry import analyzer
 from attndyn.report import style
 
-GROWN = 0.5
 QUANTILES = [0.5, 0.1, 0.9]
 QUANTITIES = {
     "depth": ("largest loss of embedding norm, relative to the peak before it; 0 where there is none", "1"),
@@ -29,9 +26,6 @@ QUANTITIES = {
     "recovery": ("step at which half of the loss is regained", "step"),
     "relative_start": ("start of the retraction over the step of growth", "1"),
 }
-
-#: records below which nothing is said of a retraction: a rise, a fall, and what comes after
-FEWEST = 4
 
 
 @analyzer("retraction")
@@ -44,7 +38,7 @@ class Retraction(Analyzer):
         kind: Literal["retraction"] = "retraction"
 
     options: Retraction.Options
-    requires = ("parameters",)
+    requires = (NORMS,)
     title = "Retraction of the embeddings"
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
@@ -62,18 +56,17 @@ class Retraction(Analyzer):
         token)`. `medium_depth(replica)` is their mean depth, `medium_start`, … the medians over those that
         have the step; `medium_depth_band(quantile)` and so on as above.
         """
-        weight = group(trajectory, "parameters")["W_0"]
-        norms = over_steps(lambda block: xr.Dataset({"norm": row_norms(block)}), weight)["norm"]
-        norms = norms.transpose("replica", "token", "step")
-        find = partial(_deepest, norms["step"].values, self.options)
-        table = np.array([[find(curve) for curve in replica] for replica in norms.values])
+        norms = embedding_norms(trajectory)
+        steps = norms["step"].values
+        table = np.array([[deepest(steps, curve, self.options) for curve in each] for each in norms.values])
         medium = _medium(trajectory.dataset["pi"].transpose("replica", "token").values)
         dims = ("replica", "token")
         found = xr.Dataset(coords={dim: norms[dim] for dim in dims} | {"quantile": QUANTILES})
         found["medium"] = describe(
             xr.DataArray(medium, dims=dims), "whether neither the most frequent token nor the rarest"
         )
-        for (name, (what, units)), values in zip(QUANTITIES.items(), np.moveaxis(table, -1, 0), strict=True):
+        for number, (name, (what, units)) in enumerate(QUANTITIES.items()):
+            values = table[..., number]
             found.update(_with_bands(name, what, units, values, dims))
             summarise = np.nanmean if name == "depth" else np.nanmedian
             over_medium = _summary(values, medium, summarise)
@@ -100,26 +93,9 @@ class Retraction(Analyzer):
             style.label_axes(ax, y="token")
         depth.set_xlim(-0.02, 1.02)
         style.label_axes(depth, x="depth, 1 - trough / peak")
-        timing.set_xlim(left=0, right=max(float(group(trajectory, "parameters")["step"][-1]), 1))
+        timing.set_xlim(left=0, right=max(float(norms_group(trajectory)["step"][-1]), 1))
         style.label_axes(timing, x="step")
         style.legend(figure)
-
-
-def _deepest(steps: Array, options: Retraction.Options, curve: Array) -> tuple[float, ...]:
-    """The values of `QUANTITIES` for one curve (record,)."""
-    nan = float("nan")
-    steps, norms = until_divergence(steps, curve)
-    if len(steps) < FEWEST:
-        return (nan,) * len(QUANTITIES)
-    events = find_retractions(steps, norms, options.min_depth, options.noise_factor)
-    if not events and len(steps) < len(curve):  # diverged: what would have come is not known
-        return (nan,) * len(QUANTITIES)
-    if not events:
-        return (0.0, *(nan,) * (len(QUANTITIES) - 1))
-    event: Event = max(events, key=lambda event: event.depth)
-    growth = first_crossing(steps, norms, GROWN * event.peak_norm)
-    timing = (event.retraction_start, event.trough_step, event.regrowth_step)
-    return (event.depth, growth, *timing, event.retraction_start / growth)
 
 
 def _medium(pi: Array) -> NDArray[np.bool_]:
