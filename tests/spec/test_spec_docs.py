@@ -112,6 +112,7 @@ def test_probes():
         "loss",
         "attention",
         "parameters",
+        "norms",
         "gradients",
         "token_classes",
         "predictions",

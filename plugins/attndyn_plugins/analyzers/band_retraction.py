@@ -72,10 +72,10 @@ class BandRetraction(Analyzer):
         `band_depth(replica, band)` is the mean depth of a band's tokens, `band_share` the share of them that
         retract, `band_regrown` of these the share that regrows, `band_start`, … medians over those that have
         the step. `band_resolved` is the share of the retracting tokens with `FEWEST` records in the fall; at
-        less than `RESOLVED` nothing is said of the band. `band_norm(replica, step, band)` is the mean norm
-        and `mean_depth`, `mean_start`, … (replica, band) the retraction of this curve, NaN with fewer
-        records; where tokens retract at different times it is less deep. `…_band` have the median and the
-        10-90 % range over replicas.
+        less than `RESOLVED`, of all tokens where none of the band is seen to fall, nothing is said of it.
+        `band_norm(replica, step, band)` is the mean norm and `mean_depth`, `mean_start`, … (replica, band)
+        the retraction of this curve, NaN with fewer records; where tokens retract at different times it is
+        less deep. `…_band` have the median and the 10-90 % range over replicas.
         """
         norms = embedding_norms(trajectory)
         pi = trajectory.dataset["pi"].transpose("replica", "token")
@@ -156,7 +156,10 @@ def _by_band(tokens: dict[str, Array], member: Array) -> dict[str, Array]:
         name: _over_bands(values, member, np.mean if name in ("depth", *shares) else np.median)
         for name, values in (tokens | shares).items()
     }
-    seen = ~(found["resolved"] < RESOLVED)  # there is nothing to resolve where nothing falls
+    # where nothing of a band is seen to fall, the falls of the other bands tell whether it would have been
+    everywhere = _over_bands(shares["resolved"], np.ones((*depth.shape, 1), dtype=bool), np.mean)
+    resolved = np.where(np.isfinite(found["resolved"]), found["resolved"], everywhere)
+    seen = ~(resolved < RESOLVED)
     return {
         name: values if name == "resolved" else np.where(seen, values, np.nan)
         for name, values in found.items()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from attndyn.conformance.example_runs import recorded
 from attndyn.spec import parse_spec
@@ -50,6 +51,64 @@ def test_bands(trajectory, run_analyzer, draw_analyzer):
 def test_bands_end_where_they_are_told_to(trajectory, run_analyzer):
     found = run_analyzer("band_retraction", trajectory, high=0.9, medium=0.94).isel(replica=0)
     assert float(found["band_share"].sel(band="high")) == pytest.approx(2 / 5)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A run whose norms are recorded at every step."""
+    return recorded(
+        parse_spec(
+            """
+            name: trained
+            data: {kind: markov, stationary: {kind: zipf, d_vocab: 40, exponent: 1.0},
+                   transition: {kind: sticky, lam: 0.5}, n_ctx: 16, batch: 32}
+            model: {architecture: pure_attention, d_model: 16, attention: causal}
+            optimizer: {kind: adam, lr: 1.0e-2}
+            training: {steps: 400, loss_positions: all}
+            replicas: {seeds: 2}
+            probes: {norms: {every: 1}, parameters: {every: 8}}
+            """
+        )
+    )
+
+
+def thinned(tree, every):
+    """The same run with norms recorded at every so manieth step."""
+    made = tree.copy()
+    made["norms"] = tree["norms"].to_dataset().isel(step=slice(None, None, every))
+    return made
+
+
+def without_norms(tree):
+    return xr.DataTree.from_dict(
+        {node.path: node.to_dataset(inherit=False) for node in tree.subtree if node.path != "/norms"}
+    )
+
+
+def test_twice_the_cadence_makes_little_difference(trained, run_analyzer):
+    finest = run_analyzer("band_retraction", trained)
+    assert (finest["band_share"].sel(band="medium") > 0.9).all()
+    for every in (2, 4, 8):
+        found = run_analyzer("band_retraction", thinned(trained, every))
+        np.testing.assert_allclose(found["band_share"], finest["band_share"], atol=0.02)
+        np.testing.assert_allclose(found["band_depth"], finest["band_depth"], atol=0.02)
+
+
+@pytest.mark.parametrize("every", [16, 32])
+def test_nothing_is_said_where_few_records_lie_in_the_falls(trained, run_analyzer, every):
+    found = run_analyzer("band_retraction", thinned(trained, every))
+    assert (found["band_resolved"].sel(band=["medium", "low"]) < 0.5).all()
+    for name in ("share", "depth", "start", "regrown"):
+        assert found[f"band_{name}"].isnull().all()
+
+
+def test_norms_are_read_where_they_were_recorded(trained, run_analyzer):
+    """At equal steps they are those of the parameters, to the last bit where both are float64."""
+    for name in ("retraction", "band_retraction"):
+        assert run_analyzer(name, trained)["depth"].values.max() > 0.5
+        from_norms = run_analyzer(name, thinned(trained, 8))
+        from_parameters = run_analyzer(name, without_norms(trained))
+        xr.testing.assert_identical(from_norms, from_parameters)
 
 
 def test_overview_has_what_was_recorded(run_analyzer, draw_analyzer):

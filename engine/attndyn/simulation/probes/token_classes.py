@@ -40,7 +40,7 @@ class TokenClassesOptions(ProbeOptions):
         default=4, ge=1, le=64, description="distances that stand by themselves, 0 the query's own"
     )
     contexts: int = Field(
-        default=16, ge=1, le=1024, description="contexts to look at; all of them where a text has fewer"
+        default=64, ge=1, le=1024, description="contexts to look at; all of them where a text has fewer"
     )
 
     def flaws(self) -> Iterator[Flaw]:
