@@ -17,7 +17,7 @@ class NormsProbe(Probe):
     def declare(self) -> Declaration:
         """See `Probe.declare`."""
         tokens = (len(self.simulation.data.tokens),)
-        variable = Variable(("token",), tokens, "norm of the token's row of W_0", "1", r"\|W_0[i,:]\|", 0.0)
+        variable = Variable(("token",), tokens, "norm of the token's row of W_0", "1", valid_min=0.0)
         return Declaration({"embedding_norm": variable})
 
     def measure(self, state: State) -> dict[str, Array]:
