@@ -78,16 +78,18 @@ def test_steps_of_a_cycle():
     np.testing.assert_allclose(second, [1520, np.nan, 2, np.nan, np.nan, np.nan])
 
 
-def test_what_was_found_stays_however_a_run_goes_on():
+@pytest.mark.parametrize(("sigma", "noise_factor"), [(0.0, 5.0), (0.15, 5.0), (0.3, 0.0), (0.3, 1.5)])
+def test_what_was_found_stays_however_a_run_goes_on(sigma, noise_factor):
     rng = np.random.default_rng(5)
-    for sigma in (0.0, 0.05, 0.15):
-        steps = np.concatenate([[0.0], np.cumsum(rng.integers(1, 12, 300))])
-        curve = np.exp(1.5 * np.sin(6 * np.log1p(steps)) + sigma * rng.normal(size=len(steps)))
-        whole = phase_turns(steps, curve, OPTIONS)
-        assert len(whole) > 3
-        for end in range(NOISE_RECORDS, len(steps) + 1, 7):
-            part = phase_turns(steps[:end], curve[:end], OPTIONS)
-            assert part == whole[: len(part)]
+    options = OPTIONS.model_copy(update={"noise_factor": noise_factor})
+    steps = np.concatenate([[0.0], np.cumsum(rng.integers(1, 12, 400))])
+    noise = sigma * rng.normal(size=len(steps)) * np.linspace(0, 1, len(steps))
+    curve = np.exp(1.5 * np.sin(6 * np.log1p(steps)) + noise)
+    whole = phase_turns(steps, curve, options)
+    assert len(whole) > 3
+    for end in range(NOISE_RECORDS, len(steps) + 1, 3):
+        part = phase_turns(steps[:end], curve[:end], options)
+        assert part == whole[: len(part)]
 
 
 def test_noise_alone_has_no_phases():

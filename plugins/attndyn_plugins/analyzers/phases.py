@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 from matplotlib.figure import FigureBase
+from numpy.typing import NDArray
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.over_replicas import with_band
@@ -87,20 +88,22 @@ class Phases(Analyzer):
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
         """The ratio over training on a logarithmic scale, a curve a token; a panel a head.
 
-        A dot marks a top of the median curve, where the replicas have it at about the same step.
+        A dot marks where the median is highest between the begin of a rise and that of the fall after it, if
+        the replicas have their tops at about the same step.
         """
         panels = style.layer_heads(result["ratio"])
-        peaks = style.layer_heads(result["peak"])
+        cycles = [style.layer_heads(result[name]) for name in ("rise_onset", "peak", "fall_onset")]
         colors = style.token_colors(trajectory, result["of"].values.tolist())
         axes = style.panel_grid(figure, len(panels), sharex=True, sharey=True)
-        for ax, (title, ratio), (_, peak) in zip(axes, panels, peaks, strict=True):
+        for ax, (title, ratio), *of_head in zip(axes, panels, *cycles, strict=True):
             x = style.step_axis(ax, ratio)
             for token, color in colors.items():
-                style.line_with_band(ax, x, ratio.sel(of=token), color, style.shorten(token))
-                at = _common(peak.sel(of=token).transpose("replica", "cycle").values)
-                median = band(ratio.sel(of=token).transpose("replica", "step").values).median
-                steps = ratio["step"].values
-                ax.plot(np.interp(at, steps, x), np.interp(at, steps, median), ".", color=color, markersize=6)
+                curve = ratio.sel(of=token).transpose("replica", "step")
+                style.line_with_band(ax, x, curve, color, style.shorten(token))
+                places = [steps.sel(of=token).transpose("replica", "cycle").values for _, steps in of_head]
+                median = band(curve.values).median
+                at = _tops(curve["step"].values, median, *places)
+                ax.plot(x[at], median[at], ".", color=color, markersize=6)
             ax.axhline(1.0, **style.REFERENCE)
             style.label_axes(ax, y="attention / frequency", title=title)
             ax.label_outer()
@@ -108,10 +111,13 @@ class Phases(Analyzer):
         style.legend(figure)
 
 
-def _common(peaks: Array) -> Array:
-    """Medians over replicas of the steps of tops (replica, cycle), of those that half have, `NEAR` by."""
+def _tops(steps: Array, curve: Array, begins: Array, peaks: Array, ends: Array) -> NDArray[np.intp]:
+    """Records at which a median curve tops out, of the cycles (replica, cycle) that most replicas share."""
     over = band(peaks)
-    return over.median[(over.share >= 0.5) & (over.p90 - over.p10 <= NEAR * over.median)]
+    shared = (over.share >= 0.5) & (over.p90 - over.p10 <= NEAR * over.median)
+    between = zip(band(begins).median[shared], band(ends).median[shared], strict=True)
+    inside = [np.flatnonzero((steps >= begin) & (steps <= end)) for begin, end in between]
+    return np.array([each[curve[each].argmax()] for each in inside if len(each)], dtype=np.intp)
 
 
 def _ratio(classes: xr.Dataset) -> xr.DataArray:

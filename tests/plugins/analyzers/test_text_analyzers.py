@@ -120,18 +120,38 @@ def test_bands_of_known_frequencies(chain):
     assert len(share) == 3  # no <unk>
 
 
-def test_phases_of_made_attention(chain, run_analyzer, draw_analyzer):
-    made = chain.copy(deep=True)
+def with_attention(trajectory, curve):
+    """The run with attention to the most frequent token of `curve (replica, step)` times its frequency."""
+    made = trajectory.copy(deep=True)
     classes = made["token_classes"].to_dataset()
-    t = np.linspace(0, 1, classes.sizes["step"])
-    curve = np.interp(t, [0, 0.1, 0.3, 0.6, 1], [1, 1, 3, 0.5, 0.5])
     over = xr.ones_like(classes["attention_token"]) * classes["uniform_token"]  # the ratio is 1
-    attention = over.where(over["named"] != over["named"][0], over * classes["step"].copy(data=curve))
-    made["token_classes"] = classes.assign(attention_token=attention)
+    ratio = xr.DataArray(curve, dims=("replica", "step"), coords={"step": classes["step"]})
+    attention = over.where(over["named"] != over["named"][0], over * ratio)
+    made["token_classes"] = classes.assign(attention_token=attention.transpose(*over.dims))
+    return made
+
+
+def test_phases_of_made_attention(chain, run_analyzer, draw_analyzer):
+    t = np.linspace(0, 1, chain["token_classes"].sizes["step"])
+    curve = np.interp(t, [0, 0.1, 0.3, 0.6, 1], [1, 1, 3, 0.5, 0.5])
+    made = with_attention(chain, [curve, curve])
     found = head(run_analyzer("phases", made))
     assert found["of"].values.tolist()[3:] == ["[high]", "[medium]", "[low]"]
     assert (found["phases"].isel(of=0) == 2).all()
     assert (found["phases"].isel(of=1) == 0).all()
     np.testing.assert_allclose(found["peak"].isel(of=0, cycle=0), 90, atol=15)
     for name in ("phases", "ngram", "markov_fit"):
-        draw_analyzer(name, made)
+        figure = draw_analyzer(name, made)
+        if name == "phases":
+            tops = [line.get_xydata() for line in figure.axes[0].lines if line.get_marker() == "."]
+            np.testing.assert_allclose(np.concatenate(tops), [[90, 3]], rtol=1e-6)
+
+
+def test_phases_of_a_replica_that_diverged_are_not_known(chain, run_analyzer):
+    t = np.linspace(0, 1, chain["token_classes"].sizes["step"])
+    curve = np.interp(t, [0, 0.1, 0.3, 0.6, 0.8, 1], [1, 0.2, 3, 0.5, 4, 4])
+    made = with_attention(chain, [curve, np.where(t > 0.9, np.nan, curve)])
+    found = head(run_analyzer("phases", made, cycles=1)).isel(of=0)
+    np.testing.assert_array_equal(found["phases"], [3, np.nan])
+    np.testing.assert_array_equal(found["falls_first"], [1, 1])
+    assert found.sizes["cycle"] == 1
