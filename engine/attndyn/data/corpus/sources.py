@@ -16,7 +16,7 @@ from attndyn.spec.base import Flaw, LocalFile, Section
 from attndyn.spec.words import quote
 
 MAX_CHARACTERS = 2**30
-"""Most characters of a text: what is tokenized is held in memory."""
+"""Most characters of a text: while it is read, it is held in memory at 2 to 7 bytes a token."""
 
 
 #: what the hub takes for the name of a repository, beside its length
