@@ -70,6 +70,7 @@ def test_an_analyzer_that_fails_leaves_what_the_others_made(small, tmp_path, mon
     with pytest.raises(AnalyzersFailed):
         run.analyze(["norms"])
     assert run.analysis.keys() == {"condensation"}
+    run.close()
 
 
 def test_a_spec_may_be_a_file(small, tmp_path):

@@ -164,6 +164,7 @@ def test_an_analyzer_that_fails_is_left_out_with_a_note(quick, tmp_path, monkeyp
     run = simulated(tmp_path, "analyzers=[norms, pca]", "replicas.seeds=1")
     with pytest.raises(AnalyzersFailed):
         write_report(run)
+    run.close()
     page = page_of(run)
     assert "norms (failed: of no use)" in page.text
     assert [t for t in page.all("a", "href") if t.startswith("#analysis")] == ["#analysis-pca"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -106,7 +107,8 @@ def run(
     status = result.status
     code = 0
     if analyze and status["state"] != "interrupted" and result.spec.analyzers:
-        code = _kept("analyzing", result.analyze)
+        with closing(result):
+            code = _kept("analyzing", result.analyze)
     _report_state(status, result)
     print(result.directory)
     raise typer.Exit({"diverged": DIVERGED, "interrupted": INTERRUPTED}.get(status["state"], code))
@@ -199,8 +201,8 @@ def analyze(
     from attndyn import runs
 
     _load(plugins)
-    opened = runs.open_run(run)
-    code = _kept("analyzing", lambda: opened.analyze(names or None))
+    with closing(runs.open_run(run)) as opened:
+        code = _kept("analyzing", lambda: opened.analyze(names or None))
     if (path := opened.directory / runs.ANALYSIS).exists():
         print(path)
     raise typer.Exit(code)
@@ -217,8 +219,8 @@ def report(run: RunPath, plugins: Plugins = None) -> None:
     from attndyn.report.writer import REPORT
 
     _load(plugins)
-    opened = runs.open_run(run)
-    code = _kept("drawing", lambda: write_report(opened))
+    with closing(runs.open_run(run)) as opened:
+        code = _kept("drawing", lambda: write_report(opened))
     print(opened.directory / REPORT)
     raise typer.Exit(code)
 
