@@ -100,3 +100,14 @@ def test_long_contexts_are_counted_right(small):
     """More positions than a byte can count."""
     data = source(small, "data.n_ctx=300", "data.transition.lam=0.99")
     np.testing.assert_allclose(np.exp(data.batch(0, "counts").log_weights).sum(axis=1), 300, rtol=1e-13)
+
+
+def test_probes_look_at_as_many_contexts_as_they_ask_for(small):
+    data = source(small, positions="all")
+    few, many = data.probe_contexts(5), data.probe_contexts(20)  # a batch has 7
+    np.testing.assert_array_equal(few.keys, data.batch(2**62, "positions").keys[..., :5])
+    assert many.keys.shape == many.query.shape == (3, 12, 20)
+    np.testing.assert_array_equal(many.keys[..., :5], few.keys)
+    np.testing.assert_array_equal(many.keys[..., 7:14], data.batch(2**62 + 1, "positions").keys)
+    # of a fixed set no context is looked at twice
+    assert source(small, "data.size=9", positions="all").probe_contexts(20).keys.shape[-1] == 9

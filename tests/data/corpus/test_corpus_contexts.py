@@ -141,3 +141,34 @@ def test_a_large_vocabulary_has_no_dense_chain(monkeypatch):
     monkeypatch.setattr("attndyn.data.corpus.source.MAX_DENSE", 10)
     assert source().transition is None
     assert source("abcabcabc").transition.shape == (3, 3, 3)
+
+
+# -- what probes look at ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("windows", ["random", "shuffled", "sequential"])
+def test_probes_look_at_the_same_windows_for_all_replicas(windows):
+    text = "".join(chr(0x4E00 + i) for i in range(401))  # every place has a letter of its own
+    data = source(text, windows=windows, held_out=0.0)
+    contexts = data.probe_contexts(20)  # a batch has 5
+    assert contexts.keys.shape == (3, N_CTX, 20)
+    assert (contexts.keys == contexts.keys[:1]).all()
+    found = [text.index(window) for window in of_replica(data, contexts)]
+    assert found[0] == 0
+    assert found[-1] == 396
+    assert set(np.diff(found)) <= {20, 24}  # evenly, in whole windows
+    again = source(text, windows=windows, seeds=(9,)).probe_contexts(20)
+    np.testing.assert_array_equal(again.keys[0], contexts.keys[0])
+
+
+def test_probes_look_at_all_of_a_short_text_and_at_nothing_held_out():
+    text = LETTERS * 3
+    data = source(text, held_out=0.4)
+    found = of_replica(data, data.probe_contexts(1000))
+    assert found == [text[i : i + N_CTX + 1] for i in range(0, 32, N_CTX)]
+    assert of_replica(data, data.probe_contexts(1)) == [text[: N_CTX + 1]]
+
+
+def test_probes_look_into_documents_only():
+    data = source("abcdefg|hijkl|mno|pqrstuvwxyz", documents="|")
+    assert of_replica(data, data.probe_contexts(9)) == ["abcde", "hijkl", "pqrst", "tuvwx"]

@@ -87,6 +87,26 @@ def test_a_chain_is_of_first_order_to_the_end(chain, run_analyzer):
     assert (found["holds_until"] <= found["first_order_from"]).all() | found["holds_until"].isnull().all()
 
 
+def test_first_order_ends_below_low_and_not_below_level(chain, run_analyzer):
+    made = chain.copy(deep=True)
+    fit = made["predictions"].to_dataset()
+    share, steps = np.full(fit.sizes["step"], 0.85), fit["step"].values
+    share[:2], share[3], share[-2:] = 0.5, 0.95, 0.75
+    made["predictions"] = fit.assign(
+        token_share=xr.ones_like(fit["token_share"]) * xr.DataArray(share, dims="step"),
+        spread=xr.ones_like(fit["spread"]).where(fit["step"] > 0, 0.0),
+    )
+    found = run_analyzer("markov_fit", made)
+    assert (found["holds_from"] == 0).all()
+    assert (found["holds_until"] == steps[1]).all()
+    assert (found["first_order_from"] == steps[3]).all()
+    assert (found["first_order_until"] == steps[-2]).all()
+    assert (found["first_order_steps"] == steps[-2] - steps[3]).all()
+    late = run_analyzer("markov_fit", made, low=0.9)
+    assert (late["first_order_until"] == steps[4]).all()
+    np.testing.assert_array_equal(found["fit_share"], fit["fit_share"])
+
+
 def test_shuffled_text_has_no_bigram_no_order_and_no_phases(shuffled, run_analyzer):
     found = head(run_analyzer("ngram", shuffled))
     assert not found["taken_up"].sel(reference="bigram").any()
