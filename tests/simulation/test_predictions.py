@@ -64,10 +64,10 @@ def bigram_by_loops(made):
     return (count + alpha * pi) / (count.sum(axis=1, keepdims=True) + alpha), pi
 
 
-@pytest.mark.parametrize("parts", [2**22, 1])
-def test_divergences_of_a_text_against_loops(monkeypatch, sparse, parts):
+@pytest.mark.parametrize(("parts", "positions"), [(2**22, "all"), (1, "all"), (1, "last")])
+def test_divergences_of_a_text_against_loops(monkeypatch, sparse, parts, positions):
     monkeypatch.setattr("attndyn.simulation.probes.predictions.PART_ENTRIES", parts)
-    made = simulation()
+    made = simulation(DOCUMENTS, f"training.loss_positions={positions}")
     assert made.data.transition is None
     found, contexts = measure(made, contexts=6), probe_batch(made, 6)
     chain, pi = bigram_by_loops(made)
@@ -76,7 +76,8 @@ def test_divergences_of_a_text_against_loops(monkeypatch, sparse, parts):
     p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     a = made.architecture.attention(made.parameters, contexts)
     keys = contexts.keys.swapaxes(1, 2)
-    n = keys[0].size
+    first = 0 if positions == "all" else 4
+    n = keys[0, :, first:].size
     assert keys.shape == (3, 6, 5)
     kl, told = np.zeros((3, 4, 2, 2)), np.zeros((3, 3, 2, 2))
 
@@ -84,14 +85,16 @@ def test_divergences_of_a_text_against_loops(monkeypatch, sparse, parts):
         return (q * np.log(np.where(q > 0, q, 1) / other)).sum() / n
 
     for r, b, i in np.ndindex(keys.shape):
+        if i < first:
+            continue
         row = chain[keys[r, b, i]]
-        kl[r, 0] += far(pi, p[r, b, i])
-        kl[r, 1] += far(row, p[r, b, i])
+        kl[r, 0] += far(pi, p[r, b, i - first])
+        kl[r, 1] += far(row, p[r, b, i - first])
         told[r, 0] += far(pi, np.full(len(pi), 1 / len(pi)))
         told[r, 1] += far(row, pi)
         for layer, head in np.ndindex(2, 2):
             mixed = a[r, layer, b, head, i] @ chain[keys[r, b]]
-            kl[r, 2, layer, head] += far(mixed, p[r, b, i])
+            kl[r, 2, layer, head] += far(mixed, p[r, b, i - first])
             told[r, 2, layer, head] += far(mixed, pi)
     for i, name in enumerate(("unigram", "bigram")):
         np.testing.assert_allclose(found[f"kl_{name}"], kl[:, i, 0, 0], rtol=1e-11)
@@ -136,7 +139,7 @@ def test_known_chains_of_their_own():
            transition: {kind: sticky, lam: 0.3}, n_ctx: 6, batch: 8}
     model: {architecture: transformer, d_model: 4, attention: causal}
     optimizer: {kind: gd, lr: 1.0}
-    training: {steps: 1, loss_positions: all}
+    training: {steps: 1, loss_positions: all, dtype: float64}
     replicas: {vary: {data.transition.lam: [0.1, 0.6, 0.9]}}
     probes: {loss: {every: 1}}
     """
@@ -147,6 +150,11 @@ def test_known_chains_of_their_own():
         rows = chain[contexts.keys[r].ravel()]
         told = (rows * np.log(rows / pi)).sum(axis=1).mean()
         np.testing.assert_allclose(found["information_bigram"][r], told, rtol=1e-10)
+        logits = made.architecture.logits(made.parameters, contexts)[r].reshape(-1, 5)
+        log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        at_query = chain[contexts.query[r].T.ravel()]
+        kl = (at_query * (np.log(at_query) - log_p)).sum(axis=1).mean()
+        np.testing.assert_allclose(found["kl_bigram"][r], kl, rtol=1e-10)
     assert (found["shrinkage"] == 0).all()
 
 

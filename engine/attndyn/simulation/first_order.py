@@ -58,7 +58,10 @@ class FirstOrderFit:
         whole = xp.sum(parts[..., None] * means, axis=1)
         of_halves = xp.sum(parts * self._entropy(means), axis=1)
         of_token = xp.sum(sizes * (2 * self._entropy(whole) - of_halves), axis=1)
-        of_all_halves = xp.mean(self._entropy(xp.sum(sizes[:, None, :, None] * means, axis=2)), axis=1)
+        of_half = sizes[:, None] * parts  # what a token's mean of a half weighs in the mean of all
+        weight = xp.sum(of_half, axis=2)
+        means_of_halves = xp.sum(of_half[..., None] * means, axis=2) / weight[..., None]
+        of_all_halves = xp.sum(weight * self._entropy(means_of_halves), axis=1)
         of_all = 2 * self._entropy(xp.sum(sizes[..., None] * whole, axis=1)) - of_all_halves
         return of_token - own, of_all - own
 
