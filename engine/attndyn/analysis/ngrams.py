@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from attndyn.analysis.series import Array, first_crossing, until_divergence
 
 NAN = float("nan")
+#: what references are called in words
+NAMES = {"unigram": "unigram", "bigram": "bigram", "pseudo_bigram": "pseudo-2-gram"}
 
 
 class Approach(NamedTuple):

@@ -18,8 +18,7 @@ def draw_entropy(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None:
     """Entropy of attention per query, of the first layer and head, against the entropy of π."""
     title, entropy = style.layer_heads(data["entropy"], limit=1)[0]
     x = style.step_axis(ax, entropy)
-    for query, color in style.token_colors(trajectory, entropy["query"].values.tolist()).items():
-        style.line_with_band(ax, x, entropy.sel(query=query), color, "_")
+    style.token_curves(ax, x, entropy, "query", trajectory, label="_")
     pi = trajectory.dataset["pi"].transpose("replica", "token").values
     ax.axhline(float(entr(pi).sum(axis=1).mean()), label=r"$H(\pi)$", **style.REFERENCE)
     _from_zero(ax)
@@ -32,8 +31,7 @@ def draw_norms(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None:
     """Norm of every token's embedding."""
     norms = data["embedding_norm"]
     x = style.step_axis(ax, norms)
-    for token, color in style.token_colors(trajectory, norms["token"].values.tolist()).items():
-        style.line_with_band(ax, x, norms.sel(token=token), color, "_")
+    style.token_curves(ax, x, norms, "token", trajectory, label="_")
     _from_zero(ax)
     style.label_axes(ax, y=r"$|W_0[i,:]|$", title="embedding norm of each token")
 
@@ -59,7 +57,7 @@ def draw_loss(ax: Axes, data: xr.Dataset, trajectory: xr.DataTree) -> None:
     for number, (label, level) in enumerate(_levels(trajectory.dataset).items()):
         ax.axhline(level, label=label, **(style.REFERENCE | {"linestyle": style.DASHES[number + 1]}))
     if float(loss.max()) > LOG_FROM * float(loss.min()) > 0:
-        ax.set_yscale("log")
+        style.log_y(ax)
     style.label_axes(ax, y="cross-entropy", units="nats", title="loss")
     _legend(ax)
 

@@ -68,7 +68,7 @@ def draw_overview(view: View) -> tuple[Figure, list[str]]:
     if row_panels:
         figure.suptitle(f"maps: {style.shorten(view.shown_name, 100)}", fontsize=7.5)
     if any(panel.by_token for panel in panels if panel.data is not None):
-        _token_legend(parts[-1], trajectory)
+        _token_legend(parts[-1], [panel.data for panel in panels if panel.by_token], trajectory)
     if row_panels:
         _draw_rows(parts[0], row_panels, snapshots, view)
     if curve_panels:
@@ -166,9 +166,15 @@ def _draw_curves(figure: SubFigure, panels: Sequence[Curve], view: View) -> None
     stage_legend(figure, view.spans, view.stage_names)
 
 
-def _token_legend(figure: SubFigure, trajectory: xr.DataTree) -> None:
-    colors = style.token_colors(trajectory, trajectory.dataset["token"].values.tolist())
-    tokens = [Line2D([], [], color=c, label=f"token {style.shorten(token)}") for token, c in colors.items()]
+def _token_legend(figure: SubFigure, panels: Sequence[xr.Dataset | None], trajectory: xr.DataTree) -> None:
+    """The tokens of all panels, and how many of all there are these are."""
+    lines: dict[Any, dict[str, Any]] = {}
+    for data in (data for data in panels if data is not None):
+        labels = data["query" if "query" in data.dims else "token"].values.tolist()
+        lines |= style.token_lines(trajectory, labels)
+    tokens = [Line2D([], [], **line | {"label": f"token {line['label']}"}) for line in lines.values()]
+    if (total := trajectory.dataset.sizes["token"]) > len(lines):
+        tokens.append(Line2D([], [], linestyle="none", label=f"({len(lines)} of {total} tokens)"))
     _legend(figure, tokens, "upper")
 
 

@@ -19,6 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from attndyn.analysis.records import frequent_tokens
 from attndyn.analysis.series import band
+from attndyn.report.names import distinct as distinct
+from attndyn.report.names import shorten as shorten
+from attndyn.report.ticks import plain
 
 # Okabe & Ito's palette, told apart with any colour vision; yellow, faint on white, comes last.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#F0E442")
@@ -28,7 +31,10 @@ DIVERGING, SEQUENTIAL = "PuOr_r", "Blues"
 # inches that one entry of a legend takes beside its letters, and for each letter
 LEGEND_HANDLE, LEGEND_LETTER = 0.34, 0.055
 STEP_AXIS = "training step"
-MAX_CURVES, MAX_PANELS = 6, 4
+# a logarithmic axis spans this at least
+LEAST_RATIO = 1.02
+MAX_CURVES, MAX_PANELS = 12, 4
+FEW_CURVES = 6
 MAX_NAMES, FEW_NAMES = 12, 5
 MIN_POINTS, LINE = 2.8, 1.35  # smallest print of names, and the height of a line beside that of its letters
 
@@ -71,13 +77,60 @@ def weight_line(name: str) -> dict[str, Any]:
 
 
 def token_colors(trajectory: xr.DataTree, labels: Iterable[Any]) -> dict[Any, str]:
-    """The tokens among `labels` to draw as curves, most frequent first, with their colours.
+    """A few tokens among `labels` to draw, most frequent first, with their colours: see `token_lines`."""
+    lines = list(token_lines(trajectory, labels).items())
+    return {token: line["color"] for token, line in lines[:FEW_CURVES]}
 
-    A token has the same colour in all figures of a trajectory: that of its rank by frequency.
+
+def token_lines(trajectory: xr.DataTree, labels: Iterable[Any]) -> dict[Any, dict[str, Any]]:
+    """The tokens among `labels` to draw as curves, most frequent first, each with colour, dashes and label.
+
+    That is all of them, or `FEW_CURVES` where they are more than `MAX_CURVES`.
+    One of the `MAX_CURVES` most frequent of all looks the same in all figures of a trajectory; rarer ones
+    have what these leave.
     """
-    tokens = trajectory.dataset["token"].values[frequent_tokens(trajectory, MAX_CURVES)].tolist()
+    ranked = (
+        trajectory.dataset["token"]
+        .values[frequent_tokens(trajectory, trajectory.dataset.sizes["token"])]
+        .tolist()
+    )
     present = set(labels)
-    return {token: color(rank) for rank, token in enumerate(tokens) if token in present}
+    drawn = [token for token in ranked if token in present]
+    drawn = drawn if len(drawn) <= MAX_CURVES else drawn[:FEW_CURVES]
+    own = {token: rank for rank, token in enumerate(ranked[:MAX_CURVES]) if token in drawn}
+    spare = iter(sorted(set(range(MAX_CURVES)) - set(own.values())))
+    number = {token: own[token] if token in own else next(spare) for token in drawn}
+    label = distinct(drawn)
+    return {
+        token: {
+            "color": color(number[token] % FEW_CURVES),
+            "linestyle": DASHES[number[token] // FEW_CURVES],
+            "label": label[token],
+        }
+        for token in drawn
+    }
+
+
+def token_curves(
+    ax: Axes, x: ArrayLike, values: xr.DataArray, dim: str, trajectory: xr.DataTree, **line: Any
+) -> None:
+    """A curve with its band for every token along `dim` that is drawn; the legend says how many are not.
+
+    Args:
+        ax: the axes.
+        x: positions (record,).
+        values: curves of `replica`, one more dimension and `dim`, whose labels are tokens and perhaps others.
+        dim: the dimension of the tokens.
+        trajectory: where the tokens are known.
+        **line: further properties of all lines, above their own.
+    """
+    labels = values[dim].values.tolist()
+    lines = token_lines(trajectory, labels)
+    for token, own in lines.items():
+        line_with_band(ax, x, values.sel({dim: token}), **(own | line))
+    total = len(set(labels) & set(trajectory.dataset["token"].values.tolist()))
+    if total > len(lines) and line.get("label") != "_":
+        ax.plot([], [], linestyle="none", label=f"({len(lines)} of {total} tokens)")
 
 
 def stage_color(label: str) -> str:
@@ -192,11 +245,27 @@ def label_axes(ax: Axes, x: str = "", y: str = "", title: str = "", units: str =
         ax.set_title(title, loc="left")
 
 
+def say(ax: Axes, text: str) -> None:
+    """A few words in the middle of a panel that is empty."""
+    ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes, color="0.35")
+
+
 def log_y(*axes: Axes) -> None:
     """Logarithmic y axes, which several axes may share; linear ones where nothing drawn is positive."""
     if any(np.isfinite(ax.dataLim.minposy) for ax in axes):
         for ax in axes:
             ax.set_yscale("log")
+            plain(ax.yaxis)
+        low, high = axes[0].get_ylim()
+        if high < LEAST_RATIO * low:  # nothing happens, and noise is not to fill the panel
+            middle, half = np.sqrt(low * high), np.sqrt(LEAST_RATIO)
+            axes[0].set_ylim(middle / half, middle * half)
+
+
+def log_x(ax: Axes) -> None:
+    """A logarithmic x axis."""
+    ax.set_xscale("log")
+    plain(ax.xaxis)
 
 
 def legend(figure: FigureBase, heading: str = "") -> None:
@@ -268,26 +337,20 @@ def title_snapshots(axes: Iterable[Axes], steps: Iterable[int]) -> None:
         label_axes(ax, title=f"step {text}" if number == 0 else text)
 
 
-def shorten(name: Any, width: int = 9) -> str:
-    """A token's name, cut to `width` characters; its dollar signs are no mathematics."""
-    text = str(name)
-    text = text if len(text) <= width else text[: width - 1] + "…"
-    return text.replace("$", r"\$")
-
-
 def layer_heads(array: xr.DataArray, limit: int = MAX_PANELS) -> list[tuple[str, xr.DataArray]]:
     """(title, array without layer and head) for at most `limit` heads, spread over the layers.
 
-    The title is empty where there is only one head in all.
+    The title is empty where there is only one head in all; the first of several says of how many they are.
     """
     stacked = [dim for dim in ("layer", "head") if dim in array.dims]
     sizes = tuple(array.sizes[dim] for dim in stacked)
     total = int(np.prod(sizes))
     chosen = np.unique(np.linspace(0, total - 1, min(limit, total)).round().astype(int))
-    panels = []
+    panels: list[tuple[str, xr.DataArray]] = []
     for flat in chosen:
         index = dict(zip(stacked, map(int, np.unravel_index(flat, sizes)), strict=True))
         title = ", ".join(f"{dim} {number}" for dim, number in index.items()) if total > 1 else ""
+        title += f" ({len(chosen)} of {total} heads)" if total > len(chosen) > 1 and not panels else ""
         panels.append((title, array.isel(index)))
     return panels
 

@@ -85,12 +85,10 @@ class AttentionMaps(Analyzer):
         parts[0].suptitle(style.shorten(replica_names(trajectory)[replica], 60), fontsize=7.5)
         token = _top_token(result)
         ratios = style.layer_heads(result["focus_ratio"], limit=2)
-        colors = style.token_colors(trajectory, result["query"].values.tolist())
         axes = style.panel_grid(parts[1], len(ratios), sharex=True, sharey=True)
         for ax, (title, ratio) in zip(axes, ratios, strict=True):
             x = style.step_axis(ax, ratio)
-            for query, color in colors.items():
-                style.line_with_band(ax, x, ratio.sel(query=query), color, style.shorten(query))
+            style.token_curves(ax, x, ratio, "query", trajectory)
             ax.axhline(1, **style.REFERENCE)
             title = title or f"attention to {token} over its frequency"
             style.label_axes(ax, y=r"$A\,/\,\pi$", title=title)

@@ -55,12 +55,10 @@ class Entropy(Analyzer):
         """Entropy over training, one curve a query and their mean; a panel a head."""
         panels = style.layer_heads(result["entropy"])
         means = style.layer_heads(result["mean_entropy"])
-        colors = style.token_colors(trajectory, result["query"].values.tolist())
         axes = style.panel_grid(figure, len(panels), sharex=True, sharey=True)
         for ax, (title, queries), (_, mean) in zip(axes, panels, means, strict=True):
             x = style.step_axis(ax, queries)
-            for query, color in colors.items():
-                style.line_with_band(ax, x, queries.sel(query=query), color, style.shorten(query))
+            style.token_curves(ax, x, queries, "query", trajectory)
             style.line_with_band(ax, x, mean, "black", "mean", linestyle=style.DASHES[1])
             ax.axhline(float(result["stationary_entropy"].mean()), label=r"$H(\pi)$", **style.REFERENCE)
             ax.set_ylim(bottom=0)

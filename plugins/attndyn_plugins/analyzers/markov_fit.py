@@ -96,8 +96,11 @@ class MarkovFit(Analyzer):
         x = style.step_axis(fit, result["token_share"])
         told = result["token_share"].where(result["spread"] >= self.options.least)
         style.line_with_band(fit, x, told, style.color(6), "share of the last token")
-        for level in (self.options.level, self.options.low):
-            fit.axhline(level, **style.REFERENCE)
+        for number, (name, level) in enumerate((("level", self.options.level), ("low", self.options.low))):
+            line = style.REFERENCE | {"linestyle": style.DASHES[2 + number]}
+            fit.axhline(level, label=f"{name} ({level:g})", **line)
+        if not bool(told.notnull().any()):
+            style.say(fit, _why_blank(result, self.options.least))
         fit.set_xlim(x[0], max(x[-1], x[0] + 1))
         fit.set_ylim(-0.02, 1.05)
         style.label_axes(fit, y="share of the spread")
@@ -109,6 +112,15 @@ class MarkovFit(Analyzer):
             if bool(curves.notnull().any()):  # nothing is later in a causal model
                 label = PLACES.get(lag, f"{lag} before" if lag.isdigit() else lag)
                 style.line_with_band(attention, x, curves, style.color(number), label)
-        attention.axhline(1.0, **style.REFERENCE)
+        attention.axhline(1.0, label="uniform", **style.REFERENCE)
+        low, high = attention.get_ylim()
+        attention.set_ylim(min(low, 0.99), max(high, 1.01))
         style.label_axes(attention, y="attention / uniform")
         style.legend(figure)
+
+
+def _why_blank(result: xr.Dataset, least: float) -> str:
+    """Why there is no curve of the share that the last token explains."""
+    if bool(result["spread"].notnull().any()):
+        return f"order 0: the spread is below `least`, {least:g} nats"
+    return "unknown: no token is a query in `repeats` contexts"

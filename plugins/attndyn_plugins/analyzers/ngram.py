@@ -10,7 +10,7 @@ from matplotlib.figure import FigureBase
 from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
-from attndyn.analysis.ngrams import Approach, approach, captured, nearest
+from attndyn.analysis.ngrams import NAMES, Approach, approach, captured, nearest
 from attndyn.analysis.over_replicas import with_band
 from attndyn.analysis.records import describe, group
 from attndyn.registry import analyzer
@@ -90,10 +90,12 @@ class NGram(Analyzer):
             over_heads = result[name].median(["layer", "head"], skipna=False)
             for number, reference in enumerate(REFERENCES):
                 curves = over_heads.sel(reference=reference)
-                style.line_with_band(ax, x, curves, style.color(number), reference.replace("_", " "))
+                style.line_with_band(ax, x, curves, style.color(number), NAMES[reference])
             style.label_axes(ax, y=label, units=units)
             ax.label_outer()
-        share.axhline(self.options.level, **style.REFERENCE)
+        share.axhline(self.options.level, label=f"taken up ({self.options.level:g})", **style.REFERENCE)
+        if not bool(result["captured"].notnull().any()):
+            style.say(share, f"no reference tells `least`, {self.options.least:g} nats")
         share.set_ylim(-0.25, 1.02)
         style.legend(figure)
 

@@ -89,15 +89,14 @@ def _norms(name: str, what: str, block: xr.DataArray) -> xr.Dataset:
 
 def _draw_norms(ax: Axes, norms: xr.DataArray, trajectory: xr.DataTree, dim: str) -> None:
     x = style.step_axis(ax, norms)
-    for token, color in style.token_colors(trajectory, norms[dim].values.tolist()).items():
-        style.line_with_band(ax, x, norms.sel({dim: token}), color, style.shorten(token))
+    style.token_curves(ax, x, norms, dim, trajectory)
     ax.set_ylim(bottom=0)
 
 
 def _mark_troughs(ax: Axes, result: xr.Dataset, trajectory: xr.DataTree) -> None:
     x = style.step_axis(ax, result["embedding_norm"])
     points: dict[str, Any] = {"marker": "v", "markersize": 3, "alpha": 0.6, "linestyle": "none"}
-    for token, color in style.token_colors(trajectory, result["token"].values.tolist()).items():
+    for token, line in style.token_lines(trajectory, result["token"].values.tolist()).items():
         events = result.sel(token=token)
         at = np.interp(events["trough_step"].values.ravel(), result["step"].values, x)
-        ax.plot(at, events["trough_norm"].values.ravel(), color=color, clip_on=False, **points)
+        ax.plot(at, events["trough_norm"].values.ravel(), color=line["color"], clip_on=False, **points)

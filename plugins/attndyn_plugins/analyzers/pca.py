@@ -71,9 +71,11 @@ class PCA(Analyzer):
         ax = figure.subplots()
         ax.axhline(0, **style.REFERENCE)
         ax.axvline(0, **style.REFERENCE)
-        for token, color in style.token_colors(trajectory, scores["token"].values.tolist()).items():
+        colors = style.token_colors(trajectory, scores["token"].values.tolist())
+        names = style.distinct(colors)
+        for token, color in colors.items():
             x, y = scores.sel(token=token).transpose("component", "step").values[:2]
-            ax.plot(x, y, color=color, marker=".", markersize=2.5, linewidth=0.9, label=style.shorten(token))
+            ax.plot(x, y, color=color, marker=".", markersize=2.5, linewidth=0.9, label=names[token])
             ends = np.flatnonzero(np.isfinite(x))[-1:]
             ax.plot(x[ends], y[ends], color=color, marker="o", markersize=5, markeredgecolor="white")
         ax.set_aspect("equal", adjustable="datalim")

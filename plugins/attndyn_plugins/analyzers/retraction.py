@@ -80,13 +80,13 @@ class Retraction(Analyzer):
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
         """Depth of each token's deepest retraction, replicas as dots, above; its timing below."""
         depth, timing = figure.subplots(2, 1)
-        colors = style.token_colors(trajectory, result["token"].values.tolist())
-        for row, (token, color) in enumerate(colors.items()):
-            one = result.sel(token=token)
+        lines = style.token_lines(trajectory, result["token"].values.tolist())
+        for row, (token, line) in enumerate(lines.items()):
+            one, color = result.sel(token=token), line["color"]
             _draw_range(depth, row, one["depth_band"], color)
             depth.plot(one["depth"], np.full(one.sizes["replica"], row), ".", color=color, markersize=3)
             _draw_timing(timing, row, one, color)
-        names = [style.shorten(token) for token in colors]
+        names = [line["label"] for line in lines.values()]
         for ax in (depth, timing):
             ax.set_yticks(range(len(names)), names)
             ax.set_ylim(len(names) - 0.5, -0.5)

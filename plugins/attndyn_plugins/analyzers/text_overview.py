@@ -11,6 +11,7 @@ from matplotlib.figure import FigureBase
 from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
+from attndyn.analysis.ngrams import NAMES
 from attndyn.analysis.records import describe, group
 from attndyn.analysis.series import smooth
 from attndyn.registry import analyzer
@@ -95,15 +96,12 @@ class TextOverview(Analyzer):
             x = style.step_axis(loss, group(trajectory, "held_out"))
             style.line_with_band(loss, x, result["held_out_loss"], style.color(1), "held out")
             style.panel_legend(loss)
-        colors = style.token_colors(trajectory, result["named"].values.tolist())
         x = style.step_axis(attention, group(trajectory, "token_classes"))
-        for token, color in colors.items():
-            style.line_with_band(
-                attention, x, result["attention"].sel(named=token), color, style.shorten(token)
-            )
-            attention.axhline(
-                float(result["uniform"].sel(named=token).mean()), **style.REFERENCE | {"color": color}
-            )
+        style.token_curves(attention, x, result["attention"], "named", trajectory)
+        for token, line in style.token_lines(trajectory, result["named"].values.tolist()).items():
+            level = float(result["uniform"].sel(named=token).mean())
+            attention.axhline(level, **style.REFERENCE | {"color": line["color"]})
+        attention.plot([], [], label="uniform", **style.REFERENCE)
         _curves(norm, result["norm"], "band", style.step_axis(norm, group(trajectory, "token_classes")))
         _curves(kl, result["kl"], "reference", style.step_axis(kl, group(trajectory, "predictions")))
         for ax, label, units in (
@@ -125,7 +123,7 @@ def _curves(ax: Axes, values: xr.DataArray, dim: str, x: np.ndarray) -> None:
     for number, label in enumerate(values[dim].values.tolist()):
         curves = values.sel({dim: label})
         if bool(curves.notnull().any()):
-            style.line_with_band(ax, x, curves, style.color(number), label.replace("_", " "))
+            style.line_with_band(ax, x, curves, style.color(number), NAMES.get(label, label))
 
 
 def _mean(array: xr.DataArray) -> xr.DataArray:

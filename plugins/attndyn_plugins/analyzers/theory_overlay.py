@@ -74,9 +74,10 @@ class TheoryOverlay(Analyzer):
         x = style.step_axis(norms, result["row_norm"])
         for ax in (scores, loss):
             style.step_axis(ax, result["row_norm"])
-        for token, color in style.token_colors(trajectory, result["token"].values.tolist()).items():
+        colors = style.token_colors(trajectory, result["token"].values.tolist())
+        for (token, color), name in zip(colors.items(), style.distinct(colors).values(), strict=True):
             at = {"token": token}
-            style.line_with_band(norms, x, result["row_norm"].sel(at), color, style.shorten(token))
+            style.line_with_band(norms, x, result["row_norm"].sel(at), color, name)
             _dashed(norms, x, result["predicted_row_norm"].sel(at), color)
             _level(norms, result["predicted_plateau_row_norm"].sel(at), color)
         for ax, name in ((scores, "score_norm"), (loss, "loss")):

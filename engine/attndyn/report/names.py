@@ -1,0 +1,34 @@
+"""Names of tokens and replicas in figures: short, visible, and told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def shorten(name: Any, width: int = 9) -> str:
+    """A token's name, cut to `width` characters; its dollar signs are no mathematics.
+
+    Neither is a leading underscore a sign that Matplotlib's legends are to leave it out.
+    """
+    text = str(name)
+    text = text if text.isprintable() and text.strip() else repr(text)
+    text = text if len(text) <= width else text[: width - 1] + "…"
+    text = text.replace("$", r"\$")
+    return rf"$\_${text[1:]}" if text.startswith("_") else text
+
+
+def distinct(names: Iterable[Any], width: int = 9) -> dict[Any, str]:
+    """Names cut to `width` characters; those that would be the same show their ends, and more where needed."""
+    names = list(dict.fromkeys(names))
+    short = {name: shorten(name, width) for name in names}
+    alike = [name for name in names if list(short.values()).count(short[name]) > 1]
+    while len({short[name] for name in alike}) < len(alike):
+        short |= {name: shorten(_ends(str(name), width), width) for name in alike}
+        width += 1
+    return short
+
+
+def _ends(text: str, width: int) -> str:
+    head = width // 2
+    return text if len(text) <= width else f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
