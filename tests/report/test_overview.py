@@ -5,7 +5,7 @@ import xarray as xr
 import attndyn
 from attndyn.analysis.settings import ALL, Setting
 from attndyn.report import style
-from attndyn.report.overview import draw_overview
+from attndyn.report.overview import draw_overview, in_words
 from attndyn.report.views import View
 
 SPANS = [("condensation", 0.0, 2.0), ("focus", 2.0, 5.0), ("dilution", 5.0, 6.0)]
@@ -45,6 +45,16 @@ def test_columns_are_stages_and_curves_are_shaded(run):
     assert shades == [[0.0, 2.0, 5.0]] * 4
     legend = figure.subfigs[-1].legends[-1]
     assert [text.get_text() for text in legend.get_texts()] == [label for label, _, _ in SPANS]
+
+
+def test_words_name_what_is_drawn_and_nothing_else(run):
+    setting = Setting(ALL, (0, 1, 2))
+    view = View(setting, run.trajectory, run.analyze(["norms"]), 0, "seed 0")
+    assert in_words(view) == "snapshots: attention maps; curves over training: entropy, norms, loss"
+    assert in_words(View(setting, run.trajectory, run.analyze(NAMES), 0, "seed 0", SPANS)) == (
+        "snapshots at the end of each stage: cosine of embeddings, embeddings in one basis, attention maps; "
+        "curves over training, stages shaded: entropy, norms, projection, loss"
+    )
 
 
 def test_the_maps_are_those_of_the_steps_and_the_replica(run):

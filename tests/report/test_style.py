@@ -149,6 +149,78 @@ def test_tokens_keep_their_color_by_rank() -> None:
     assert colors == {"z": style.PALETTE[1], "x": style.PALETTE[2]}
 
 
+def many(count: int) -> xr.DataTree:
+    """A trajectory of so many tokens, the first the most frequent."""
+    pi = np.arange(count, 0, -1.0)
+    coords = {"replica": [0], "token": [f"t{i}" for i in range(count)], "pi": (("replica", "token"), [pi])}
+    return xr.DataTree(xr.Dataset(coords=coords))
+
+
+def test_a_dozen_tokens_are_told_apart_and_rarer_ones_take_what_is_left() -> None:
+    lines = style.token_lines(many(40), [f"t{i}" for i in (0, 1, 3, 7, 20, 21, 22, 23, 30, 31, 32, 39)])
+    assert len(lines) == 12
+    assert len({(line["color"], str(line["linestyle"])) for line in lines.values()}) == 12
+    of_few = style.token_lines(many(40), ["t7", "t35"])
+    assert of_few["t7"] == lines["t7"]
+
+
+@pytest.mark.parametrize(("count", "drawn", "note"), [(12, 12, []), (13, 6, ["(6 of 13 tokens)"])])
+def test_what_is_not_drawn_is_counted_in_the_legend(count: int, drawn: int, note: list[str]) -> None:
+    figure = Figure(layout="constrained")
+    ax = figure.subplots()
+    labels = [*(f"t{i}" for i in range(count)), "<rest>"]
+    values = xr.DataArray(
+        np.ones((1, 2, count + 1)), dims=("replica", "step", "query"), coords={"query": labels}
+    )
+    style.token_curves(ax, [0, 1], values, "query", many(60))
+    style.legend(figure)
+    assert [text.get_text() for text in figure.legends[0].texts] == labels[:drawn] + note
+
+
+def test_every_token_that_is_drawn_is_in_the_legend() -> None:
+    """Neither a leading underscore nor a name cut like another's hides one."""
+    names = ["_a", "__", "international", "internationalism", "internationalists", "$x", "\n"]
+    figure = Figure(layout="constrained")
+    ax = figure.subplots()
+    for name in style.distinct(names).values():
+        ax.plot([0, 1], label=name)
+    style.legend(figure)
+    figure.draw_without_rendering()
+    texts = [text.get_text() for text in figure.legends[0].texts]
+    assert len(set(texts)) == len(names)
+    assert max(map(len, texts)) <= 12
+    assert texts[:2] == [r"$\_$a", r"$\_$_"]
+
+
+def labelled(low: float, high: float) -> list[str]:
+    ax = Figure().subplots()
+    ax.plot([low, high])
+    style.log_y(ax)
+    ax.figure.draw_without_rendering()
+    bottom, top = ax.get_ylim()
+    seen = [(at, text.get_text()) for at, text in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)]
+    seen += [
+        (at, t.get_text())
+        for at, t in zip(ax.get_yticks(minor=True), ax.get_yticklabels(minor=True), strict=True)
+    ]
+    return [text for at, text in seen if bottom <= at <= top and text]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0.01, 100, ["0.01", "0.1", "1", "10", "100"]), (0.3, 4, ["0.5", "1", "2"])],
+)
+def test_logarithmic_axes_have_plain_numbers(low, high, expected) -> None:
+    assert labelled(low, high) == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(5.5, 7.5), (0.99, 1.4), (1.0, 1.00006), (2.0, 2.0), (40, 95)])
+def test_a_short_logarithmic_axis_has_several_numbers_and_no_two_alike(low, high) -> None:
+    found = labelled(low, high)
+    assert 2 <= len(set(found)) == len(found)
+    assert not any("times" in text or "10^" in text for text in found)
+
+
 def test_legend_names_each_label_once() -> None:
     figure = Figure(layout="constrained")
     for ax in figure.subplots(2, 1):
@@ -203,7 +275,8 @@ def test_heads_are_spread_over_the_layers(layers: int, heads: int, count: int) -
     panels = style.layer_heads(array)
     assert len(panels) == count
     assert all(panel.dims == ("replica", "step") for _, panel in panels)
-    assert panels[0][0] == ("" if layers * heads == 1 else "layer 0, head 0")
+    title = "" if layers * heads == 1 else "layer 0, head 0"
+    assert panels[0][0] == title + (f" (4 of {layers * heads} heads)" if layers * heads > 4 else "")
     xr.testing.assert_equal(panels[-1][1], array.isel(layer=-1, head=-1))
 
 

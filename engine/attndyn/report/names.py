@@ -19,7 +19,7 @@ def shorten(name: Any, width: int = 9) -> str:
 
 
 def distinct(names: Iterable[Any], width: int = 9) -> dict[Any, str]:
-    """Names cut to `width` characters; those that would be the same show their ends, and more where needed."""
+    """Names cut to `width` characters; those that would be the same show their ends, and more if need be."""
     names = list(dict.fromkeys(names))
     short = {name: shorten(name, width) for name in names}
     alike = [name for name in names if list(short.values()).count(short[name]) > 1]

@@ -76,6 +76,19 @@ def draw_overview(view: View) -> tuple[Figure, list[str]]:
     return figure, notes
 
 
+def in_words(view: View) -> str:
+    """What the overview of a view shows, for who does not see it."""
+    trajectory, analysis = view.trajectory, view.analysis
+    maps, curves_ = (
+        ", ".join(panel.label for panel in panels if panel.data is not None)
+        for panels in (_rows(trajectory, analysis), _curves(trajectory, analysis))
+    )
+    when = " at the end of each stage" if view.spans else ""
+    parts = [f"snapshots{when}: {maps}"] if maps else []
+    parts += [f"curves over training{', stages shaded' if view.spans else ''}: {curves_}"] if curves_ else []
+    return "; ".join(parts) or "nothing was recorded"
+
+
 def _page(n_rows: int, n_columns: int, n_curves: int) -> tuple[Figure, list[SubFigure]]:
     """An empty figure and its parts: one for the rows of snapshots and one below for the curves, if any."""
     cell = min(MAX_CELL, (WIDTH - 1.0) / max(n_columns, MIN_COLUMNS))

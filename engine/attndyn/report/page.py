@@ -15,6 +15,8 @@ from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.settings import replica_names, settings
 from attndyn.report import tables
 from attndyn.report.files import Image
+from attndyn.report.overview import in_words
+from attndyn.report.settings_figure import compared
 from attndyn.report.snapshots import has_time
 from attndyn.report.views import View
 from attndyn.spec import Spec
@@ -65,10 +67,11 @@ def render_page(content: Content) -> str:
             status=content.status,
             state=STATES.get(content.status["state"], content.status["state"]),
             overviews=[
-                (name, view.setting.label, view.shown_name, data_uri(content.overviews[name]))
+                (name, view.setting.label, view.shown_name, data_uri(content.overviews[name]), in_words(view))
                 for name, view in zip(content.overviews, content.views, strict=False)
             ],
             comparison=data_uri(content.overviews["settings"]) if "settings" in content.overviews else None,
+            compared=compared(content.views),
             settings=[setting.label for setting in found],
             left_out=[setting.label for setting in found[len(content.views) :]],
             notes=content.notes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -15,16 +15,14 @@ from attndyn.report.files import new_figure
 from attndyn.report.views import View
 
 
+def compared(shown: Sequence[View]) -> list[str]:
+    """What is drawn: what was recorded of every setting."""
+    return [title for _, title, _ in _panels(shown)]
+
+
 def draw_comparison(shown: Sequence[View]) -> Figure:
     """Loss and mean attention entropy (layer 0, head 0) of every setting, as far as they are recorded."""
-    panels = [
-        panel
-        for panel in (
-            ("cross-entropy", "loss", _loss),
-            ("entropy", "attention entropy, mean over queries", _entropy),
-        )
-        if all(panel[2](view) is not None for view in shown)
-    ]
+    panels = _panels(shown)
     figure = new_figure(2.6)
     for ax, (name, title, curve) in zip(style.panel_grid(figure, max(len(panels), 1)), panels, strict=False):
         for number, view in enumerate(shown):
@@ -32,6 +30,14 @@ def draw_comparison(shown: Sequence[View]) -> Figure:
         style.label_axes(ax, y=name, units="nats", title=title)
     style.legend(figure)
     return figure
+
+
+def _panels(shown: Sequence[View]) -> list[tuple[str, str, Callable[[View], xr.DataArray | None]]]:
+    panels: list[tuple[str, str, Callable[[View], xr.DataArray | None]]] = [
+        ("cross-entropy", "loss", _loss),
+        ("entropy", "attention entropy, mean over queries", _entropy),
+    ]
+    return [panel for panel in panels if all(panel[2](view) is not None for view in shown)]
 
 
 def _draw(ax: Axes, curve: xr.DataArray | None, number: int, label: str) -> None:

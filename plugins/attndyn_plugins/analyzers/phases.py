@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -93,18 +93,19 @@ class Phases(Analyzer):
         """
         panels = style.layer_heads(result["ratio"])
         cycles = [style.layer_heads(result[name]) for name in ("rise_onset", "peak", "fall_onset")]
-        colors = style.token_colors(trajectory, result["of"].values.tolist())
+        lines = style.token_lines(trajectory, result["of"].values.tolist())
+        dots: dict[str, Any] = {"marker": ".", "markersize": 6, "linestyle": "none"}
         axes = style.panel_grid(figure, len(panels), sharex=True, sharey=True)
         for ax, (title, ratio), *of_head in zip(axes, panels, *cycles, strict=True):
             x = style.step_axis(ax, ratio)
-            for token, color in colors.items():
+            style.token_curves(ax, x, ratio, "of", trajectory)
+            for token, line in lines.items():
                 curve = ratio.sel(of=token).transpose("replica", "step")
-                style.line_with_band(ax, x, curve, color, style.shorten(token))
                 places = [steps.sel(of=token).transpose("replica", "cycle").values for _, steps in of_head]
                 median = band(curve.values).median
                 at = _tops(curve["step"].values, median, *places)
-                ax.plot(x[at], median[at], ".", color=color, markersize=6)
-            ax.axhline(1.0, **style.REFERENCE)
+                ax.plot(x[at], median[at], color=line["color"], **dots)
+            ax.axhline(1.0, label="uniform", **style.REFERENCE)
             style.label_axes(ax, y="attention / frequency", title=title)
             ax.label_outer()
         style.log_y(*axes)
