@@ -24,6 +24,9 @@ class Analyzer(ABC):
         title: a few words for the heading of its figure.
         whole_run: whether one figure is to show all settings of a run that varies values. The report
             otherwise draws one for each, giving `draw` the replicas of one setting only.
+        numbers: names of variables over `replica` that the report shows as a table, median and 10-90 % range
+            over the seeds of a setting, a row for every label of their other dimensions; true and false are
+            counted, of a curve the last record is shown.
         height: of its figure in inches, the width being that of a page.
     """
 
@@ -32,6 +35,7 @@ class Analyzer(ABC):
     Options: ClassVar[type[AnalyzerOptions]]
     requires: ClassVar[tuple[str | tuple[str, ...], ...]] = ()
     whole_run: ClassVar[bool] = False
+    numbers: ClassVar[tuple[str, ...]] = ()
     height: ClassVar[float] = 5.0
 
     def __init__(self, options: AnalyzerOptions):

@@ -15,6 +15,7 @@ from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.settings import replica_names, settings
 from attndyn.report import tables
 from attndyn.report.files import Image
+from attndyn.report.numbers import number_tables
 from attndyn.report.overview import in_words
 from attndyn.report.settings_figure import compared
 from attndyn.report.snapshots import has_time
@@ -78,7 +79,7 @@ def render_page(content: Content) -> str:
             stages=_stages(stages, names) if stages is not None else None,
             replica_count=root.sizes["replica"],
             analyses=[
-                _analysis(name, analyzer, image, content.analysis[name])
+                _analysis(name, analyzer, image, content)
                 for name, (analyzer, image) in content.analyzers.items()
             ],
             spec_yaml=attrs.get("spec_yaml") or content.spec.to_yaml(),
@@ -100,14 +101,19 @@ def _stages(stages: xr.Dataset, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _analysis(name: str, analyzer: Analyzer, image: Image, result: xr.Dataset) -> dict[str, Any]:
+def _analysis(name: str, analyzer: Analyzer, image: Image, content: Content) -> dict[str, Any]:
     return {
         "name": name,
         "title": analyzer.title,
         "summary": first_paragraph(type(analyzer).__doc__),
         "caption": first_paragraph(type(analyzer).draw.__doc__),
         "image": data_uri(image),
-        "variables": tables.variables(result),
+        "numbers": [
+            (view.setting.label, table)
+            for view in content.views
+            for table in number_tables(view.analysis[name], analyzer.numbers)
+        ],
+        "variables": tables.variables(content.analysis[name]),
     }
 
 

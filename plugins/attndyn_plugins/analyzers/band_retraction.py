@@ -63,6 +63,7 @@ class BandRetraction(Analyzer):
     options: BandRetraction.Options
     requires = (NORMS,)
     title = "Retraction by frequency"
+    numbers = ("band_share", "band_regrown", "band_depth", "mean_depth")
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """By token and by band (docs/corpora.md); NaN where absent or, for a depth, not known.

@@ -47,6 +47,7 @@ class MarkovFit(Analyzer):
     options: MarkovFit.Options
     requires = ("token_classes", "predictions")
     title = "Order of the predictions"
+    numbers = ("order", "token_share", "fit_share", "holds_from", "holds_steps", "first_order_from")
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """The Markov approximation holds where the order is at most 1; docs/corpora.md says when that is.

@@ -44,6 +44,7 @@ class NGram(Analyzer):
     options: NGram.Options
     requires = ("predictions",)
     title = "Predictions against n-grams"
+    numbers = ("taken_up", "reached_step", "most_captured", "closest_step", "closest_kl")
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """By `reference`, for every layer and head, on which only the pseudo-2-gram depends.

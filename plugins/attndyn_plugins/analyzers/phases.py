@@ -46,6 +46,7 @@ class Phases(Analyzer):
     options: Phases.Options
     requires = ("token_classes",)
     title = "Phases of attention to frequent tokens"
+    numbers = ("phases", "falls_first", "rise_onset", "peak", "fall_onset", "fall_end")
 
     def analyze(self, trajectory: xr.DataTree) -> xr.Dataset:
         """Cycles and phases by `of`: named tokens, and bands as `[high]`, `[medium]`, `[low]`.

@@ -75,6 +75,7 @@ class Proxy(Analyzer):
     options: Proxy.Options
     requires = (PROBE,)
     title = "A synthetic chain for the text"
+    numbers = ("fits", "lam", "explained", "information", "missed")
 
     def check(self) -> Iterator[Flaw]:
         """See `Analyzer.check`: the runs to compare with must be there."""
