@@ -238,6 +238,29 @@ def test_the_share_of_the_last_token_beside_the_context(part):
     np.testing.assert_allclose(np.mean(shares), part, atol=0.02)
 
 
+def test_halves_of_unequal_weight_are_no_spread():
+    """What halves differ by is added to what is seen, never taken from it."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        queries = batch(rng, 10, 3)
+        # a half that weighs otherwise than its queries has another entropy: some are flat, most sharp
+        sharpness = rng.permuted(np.repeat([0.1, 5.0], [2, 8]).reshape(10, 1, 1), axis=0)
+        logits = np.broadcast_to(sharpness * rng.normal(size=V), (2, 10, 3, V))
+        _, residual, spread = token_share(queries, logits, repeats=2)
+        fit = FirstOrderFit(queries, 2, NumpyBackend())
+        p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+        p = p.reshape(2, 30, V)
+        for r in range(2):
+            # of every query its weight in the mean of all: a token's part by half, and of that the contexts'
+            whole = (fit._parts[r] * fit._sizes[r])[..., None] * fit.weights[r]
+            weight = whole.sum(axis=(0, 1))
+            mean = weight @ p[r]
+            seen = weight @ (p[r] * np.log(p[r])).sum(axis=1) - mean @ np.log(mean)
+            assert weight.sum() == pytest.approx(1)
+            assert spread[r] >= seen - 1e-12
+            assert residual[r] >= -1e-12
+
+
 def test_first_order_predictions_have_no_residual():
     rng = np.random.default_rng(0)
     queries = batch(rng)
