@@ -117,5 +117,6 @@ def test_probes():
         "token_classes",
         "predictions",
         "held_out",
+        "invariants",
     ]
     assert {"probes": DEFAULT_PROBES} in [value_of(block) for block in BLOCKS]
