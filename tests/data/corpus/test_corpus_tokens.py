@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -299,6 +300,25 @@ def test_blocks_do_not_matter(monkeypatch):
                 assert np.array_equal(getattr(found, name), getattr(whole, name)), (unknown, size, name)
         assert np.array_equal(whole.count, np.bincount(whole.train, minlength=len(whole.labels)))
         assert np.diff(whole.ends, prepend=0).min() >= 5
+
+
+def test_memory_that_a_token_takes(tmp_path):
+    """Two copies of a byte; the difference of two texts leaves out what a block takes."""
+
+    def peak(n):
+        (tmp_path / "a.txt").write_bytes(b"ab c" * (n // 4))
+        source = {"kind": "path", "files": [str(tmp_path / "a.txt")]}
+        options = CorpusOptions.model_validate(
+            {"kind": "corpus", "source": source, "tokenizer": {"kind": "byte"}}
+        )
+        tracemalloc.start()
+        try:
+            assert text_.read(options).pairs.sum() == n - 1
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert (peak(2**24) - peak(2**23)) / 2**23 < 2.5
 
 
 def test_counts_against_plain_ones():
