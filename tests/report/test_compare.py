@@ -11,7 +11,7 @@ import pytest
 import attndyn
 from attndyn.errors import RunError
 from attndyn.report import compare, write_comparison
-from attndyn.report.compare_figures import draw_boundaries, draw_curves, draw_retractions
+from attndyn.report.compare_figures import curve_titles, draw_boundaries, draw_curves, draw_retractions
 from attndyn.report.compare_tables import boundary_rows, caveats, common_tokens, retraction_rows, spec_rows
 from attndyn.report.compared import collect
 from attndyn.report.files import Image
@@ -143,8 +143,43 @@ def test_an_option_that_one_architecture_lacks_is_marked(unlike):
 def test_runs_of_one_name_are_told_apart(simulated):
     one, other = simulated(), simulated("optimizer.lr=0.02")
     labels = [run.label for run in collect([one, other])]
-    assert labels[0] != labels[1]
-    assert all(label.startswith("tiny (") for label in labels)
+    assert labels == ["tiny (lr 0.01)", "tiny (lr 0.02)"]
+
+
+def test_runs_of_one_spec_are_told_apart_by_their_directories(simulated, tmp_path):
+    same = attndyn.run(parse_spec(TINY), tmp_path)
+    labels = [run.label for run in collect([simulated(), same, simulated("optimizer.lr=0.02")])]
+    assert labels[1] == f"tiny ({same.directory.name})" != labels[0]
+    assert labels[2] == "tiny (lr 0.02)"
+
+
+def test_what_all_runs_lack_is_said_once(simulated):
+    bare = [simulated(f"optimizer.lr={lr}", "probes={loss: {every: 1}}", "analyzers=[]") for lr in (0.1, 0.2)]
+    said = caveats(collect(bare))
+    assert [line.split(":")[0] for line in said if "without the probe" in line] == ["All runs"] * 4
+
+
+def test_curves_of_the_probes_for_texts_and_a_caption_of_what_is_drawn(simulated):
+    probes = "probes={loss: {every: 1}, token_classes: {every: 2}, predictions: {every: 2}}"
+    model = "model={architecture: transformer, d_model: 5}"
+    compared = collect([simulated(f"optimizer.lr={lr}", probes, model, "analyzers=[]") for lr in (0.1, 0.2)])
+    titles = [ax.get_title(loc="left") for ax in draw_curves(compared).axes]
+    assert titles == curve_titles(compared)
+    assert titles == [
+        "loss",
+        "attention to the most frequent token over its frequency",
+        "entropy of attention over places",
+        "KL of the unigram from the predictions",
+        "KL of the bigram from the predictions",
+        "KL of the pseudo-2-gram from the predictions",
+        "share of the predictions' spread for the last token",
+    ]
+    ratio = compared[0].curves["ratio"]
+    classes = compared[0].run.trajectory["token_classes"]
+    expected = classes["attention_token"].sel(named="0").mean(["layer", "head"]) / classes[
+        "uniform_token"
+    ].sel(named="0")
+    np.testing.assert_allclose(ratio.transpose("replica", "step"), expected.transpose("replica", "step"))
 
 
 def test_different_lengths_and_heads_are_said(unlike):
@@ -183,7 +218,8 @@ def test_a_probe_that_is_missing_is_said_and_the_rest_compared(quick, simulated,
     bare = simulated("name=bare", "probes={loss: {every: 1}}", "analyzers=[]")
     compared = collect([simulated(), bare])
     said = caveats(compared)
-    assert any(line.startswith("bare: analyzer 'stages' needs the probe") for line in said)
+    assert "bare: no attention_maps, entropy without the probe 'attention'." in said
+    assert "bare: no stages without the probe 'attention' and 'parameters'." in said
     page = Page(write_comparison([simulated(), bare], tmp_path).read_text("utf-8"))
     assert len(page.all("img", "src")) == 2  # the tiny run has no boundary to draw
     barest = simulated("name=barest", "probes={loss: {every: 1}}", "analyzers=[]", "training.steps=3")

@@ -21,7 +21,15 @@ CURVES = {
     "loss": ("loss", "cross-entropy", "nats"),
     "focus": ("attention of the other tokens to the most frequent", "attention", "1"),
     "entropy": ("attention entropy", "entropy", "nats"),
+    "held_out": ("loss on what is held out", "cross-entropy", "nats"),
+    "ratio": ("attention to the most frequent token over its frequency", "attention / frequency", "1"),
+    "entropy_of_places": ("entropy of attention over places", "entropy", "nats"),
+    "kl_unigram": ("KL of the unigram from the predictions", "KL", "nats"),
+    "kl_bigram": ("KL of the bigram from the predictions", "KL", "nats"),
+    "kl_pseudo_bigram": ("KL of the pseudo-2-gram from the predictions", "KL", "nats"),
+    "token_share": ("share of the predictions' spread for the last token", "share", "1"),
 }
+NORM = "embedding norm of token"
 Bands = dict[str, Band]
 
 
@@ -37,22 +45,8 @@ def draw_all(compared: Sequence[Compared]) -> dict[str, Figure]:
 
 
 def draw_curves(compared: Sequence[Compared]) -> Figure | None:
-    """Loss; attention to the most frequent token, of the other queries; entropy; norms of common embeddings.
-
-    Attention and its entropy are means over layers and heads, and over queries weighted by π.
-    """
-    panels = [
-        (title, y, units, {run.label: run.curves[name] for run in compared if name in run.curves})
-        for name, (title, y, units) in CURVES.items()
-    ]
-    for token in common_tokens(compared)[:MAX_TOKENS]:
-        norms = {
-            run.label: run.results["norms"]["embedding_norm"].sel(token=token)
-            for run in compared
-            if "norms" in run.results
-        }
-        panels.append((f"embedding norm of token {style.shorten(token)}", r"$|W_0[i,:]|$", "1", norms))
-    panels = [panel for panel in panels if panel[-1]]
+    """Curves over training, means over layers and heads; attention also over queries."""
+    panels = _panels(compared)
     if not panels:
         return None
     figure = new_figure(ROW_HEIGHT * -(-len(panels) // 2) + 0.5)
@@ -63,6 +57,31 @@ def draw_curves(compared: Sequence[Compared]) -> Figure | None:
         style.label_axes(ax, y=y, units=units, title=title)
     style.legend(figure)
     return figure
+
+
+def curve_titles(compared: Sequence[Compared]) -> list[str]:
+    """What `draw_curves` draws, the norms of all tokens at once."""
+    titles = [title for title, *_ in _panels(compared)]
+    others = [title for title in titles if not title.startswith(NORM)]
+    norms = len(titles) - len(others)
+    return others + ([f"embedding norms of {norms} tokens"] if norms else [])
+
+
+def _panels(compared: Sequence[Compared]) -> list[tuple[str, str, str, dict[str, xr.DataArray]]]:
+    """Title, vertical label, units and the curve of every run that has one; panels with any."""
+    panels = [
+        (title, y, units, {run.label: run.curves[name] for run in compared if name in run.curves})
+        for name, (title, y, units) in CURVES.items()
+    ]
+    tokens = common_tokens(compared)[:MAX_TOKENS]
+    for token, name in style.distinct(tokens).items():
+        norms = {
+            run.label: run.results["norms"]["embedding_norm"].sel(token=token)
+            for run in compared
+            if "norms" in run.results
+        }
+        panels.append((f"{NORM} {name}", r"$|W_0[i,:]|$", "1", norms))
+    return [panel for panel in panels if panel[-1]]
 
 
 def _draw_overlay(
@@ -91,7 +110,7 @@ def draw_boundaries(compared: Sequence[Compared]) -> Figure | None:
     if all(
         low > 0 for found in bands.values() for low in (band.p10 for band in found.values()) if low == low
     ):
-        ax.set_xscale("log")
+        style.log_x(ax)
     style.label_axes(ax, x="step")
     style.legend(figure)
     return figure

@@ -35,7 +35,7 @@ def render_comparison(compared: Sequence[Compared], images: Mapping[str, Image])
             "name": name,
             "title": title,
             "image": data_uri(images[name]) if name in images else "",
-            "caption": first_paragraph(draw.__doc__),
+            "caption": _caption(name, compared) or first_paragraph(draw.__doc__),
             "table": TABLES[name][0] if name in TABLES else "",
             "rows": TABLES[name][1](compared) if name in TABLES else [],
         }
@@ -66,3 +66,12 @@ def render_comparison(compared: Sequence[Compared], images: Mapping[str, Image])
             provenance=compare_tables.provenance_rows(compared),
         )
     )
+
+
+def _caption(name: str, compared: Sequence[Compared]) -> str:
+    """The curves that are drawn, in words."""
+    if name != "curves":
+        return ""
+    titles = "; ".join(compare_figures.curve_titles(compared))
+    heads = " Attention is a mean over layers and heads, and over queries." if "attention" in titles else ""
+    return f"{titles[:1].upper()}{titles[1:]}.{heads}"

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import yaml
 
 from attndyn.analysis.records import frequent_tokens
 from attndyn.analysis.series import Band, band
-from attndyn.report.compared import Compared
+from attndyn.report.compared import Compared, differences
 from attndyn.report.tables import ABSENT, provenance
 
 MEDIUM = "medium tokens"
-UNSET = "–"
 NAMING = ("name", "description")
 #: tables have as many rows of tokens at most
 MAX_TOKENS = 12
@@ -80,10 +78,8 @@ def retraction_rows(compared: Sequence[Compared]) -> list[Row]:
 
 def spec_rows(compared: Sequence[Compared]) -> list[Row]:
     """The places in the specs whose values are not the same in all runs, names and descriptions aside."""
-    flat = [dict(_leaves(yaml.safe_load(run.run.spec.to_yaml()))) for run in compared]
-    paths = dict.fromkeys(path for spec in flat for path in spec if path not in NAMING)
-    rows = [(path, [spec.get(path, UNSET) for spec in flat]) for path in paths]
-    return [(path, values) for path, values in rows if len(set(values)) > 1]
+    rows = differences([run.run.spec for run in compared])
+    return [(path, values) for path, values in rows if path not in NAMING]
 
 
 def provenance_rows(compared: Sequence[Compared]) -> list[Row]:
@@ -133,8 +129,10 @@ def _of_tokens(compared: Sequence[Compared]) -> Iterator[str]:
 
 
 def _of_records(compared: Sequence[Compared]) -> Iterator[str]:
+    of_all = [reason for reason in compared[0].missing if all(reason in run.missing for run in compared)]
+    yield from (f"All runs: {reason}." for reason in of_all)
     for run in compared:
-        yield from (f"{run.label}: {reason}." for reason in run.missing)
+        yield from (f"{run.label}: {reason}." for reason in run.missing if reason not in of_all)
         if "loss" not in run.curves:
             yield f"{run.label}: no loss is shown, the probe 'loss' did not record."
     heads = {
@@ -184,20 +182,6 @@ def _retraction_cell(column: dict[str, dict[str, Band]], label: str) -> str:
         return "none"
     path = " → ".join(f"{step:.0f}" if np.isfinite(step) else "…" for step in steps)
     return f"{depth.median:.2f} ({depth.p10:.2f} – {depth.p90:.2f}); {path}"
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, text) of everything in a spec that is not a mapping."""
-    if not isinstance(value, dict) or not value:
-        yield (
-            path,
-            value
-            if isinstance(value, str)
-            else yaml.safe_dump(value, default_flow_style=True).split("\n")[0],
-        )
-        return
-    for key, inner in value.items():
-        yield from _leaves(inner, f"{path}.{key}" if path else str(key))
 
 
 def _texts(attrs: Mapping[Any, Any]) -> dict[str, Any]:

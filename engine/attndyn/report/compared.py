@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import xarray as xr
+import yaml
 
+from attndyn import registry
+from attndyn.analysis.ngrams import NAMES
 from attndyn.analysis.records import frequencies
 from attndyn.errors import AttndynError, RunError
 from attndyn.report import style
 from attndyn.report.writer import Reportable
+from attndyn.spec import Spec
+from attndyn.spec.checks import alternatives
 
 ANALYZERS = ("stages", "retraction", "norms", "attention_maps", "entropy")
 MAX_RUNS = len(style.PALETTE)
+#: parts of a spec that say nothing of what is simulated
+APART = ("name", "description", "probes", "analyzers", "expect")
+UNSET = "–"
+#: spread of predictions in nats below which they are all alike
+LEAST_SPREAD = 0.01
+#: differences of specs in a label, and characters of each value
+MAX_DIFFERENCES, MAX_VALUE = 3, 24
 
 
 @dataclass(frozen=True)
@@ -24,7 +37,8 @@ class Compared:
 
     Attributes:
         run: the run.
-        label: what it is called: its spec's name, and its directory's where several have that name.
+        label: what it is called: its spec's name, and where several have that name what sets their specs
+            apart, or its directory if nothing does.
         color: in all figures.
         results: by analyzer, of `ANALYZERS` those that its records allow.
         missing: why the others are not there, one line each.
@@ -43,10 +57,12 @@ class Compared:
 
     @cached_property
     def curves(self) -> dict[str, xr.DataArray]:
-        """`loss`, `focus` and `entropy` (replica, step) as far as recorded, means over layers and heads.
+        """Curves `(replica, step)` as far as recorded, means over layers and heads.
 
-        `focus` is the attention to the most frequent token of all queries but that token itself, which would
-        outweigh them.
+        `loss`, `focus` and `entropy`; `focus` is the attention to the most frequent token of all queries but
+        that token itself, which would outweigh them. For texts: `held_out`, `ratio`, the attention to the
+        most frequent token over what uniform attention gives, `entropy_of_places`, the KL of n-grams from the
+        predictions, and `token_share`, NaN where all predictions are alike.
         """
         found, trajectory = {}, self.run.trajectory
         if "loss" in trajectory.children:
@@ -56,7 +72,8 @@ class Compared:
             found["focus"] = focus.mean(["layer", "head"], skipna=False)
         if "entropy" in self.results:
             found["entropy"] = self.results["entropy"]["mean_entropy"].mean(["layer", "head"], skipna=False)
-        return {name: curve for name, curve in found.items() if curve.sizes["step"]}
+        found |= _of_text(trajectory)
+        return {name: curve for name, curve in found.items() if bool(curve.notnull().any())}
 
 
 def collect(runs: Sequence[Reportable]) -> list[Compared]:
@@ -67,18 +84,87 @@ def collect(runs: Sequence[Reportable]) -> list[Compared]:
     for directory, count in given.items():
         if count > 1:
             raise RunError(f"{directory}: given {count} times; a run is compared with others")
-    names = Counter(run.spec.name for run in runs)
-    compared = []
-    for number, run in enumerate(runs):
-        name = run.spec.name
-        # the whole directory where names of directories are the same, too
-        alike = [
-            other for other in runs if (other.spec.name, other.directory.name) == (name, run.directory.name)
+    labels = _labels(runs)
+    return [
+        Compared(run, label, style.color(number), *_results(run))
+        for number, (run, label) in enumerate(zip(runs, labels, strict=True))
+    ]
+
+
+def differences(specs: Sequence[Spec]) -> list[tuple[str, list[str]]]:
+    """The places in specs whose values are not the same in all, and the value of each, `UNSET` for none."""
+    flat = [dict(_leaves(yaml.safe_load(spec.to_yaml()))) for spec in specs]
+    rows = [
+        (path, [spec.get(path, UNSET) for spec in flat])
+        for path in dict.fromkeys(path for spec in flat for path in spec)
+    ]
+    return [(path, values) for path, values in rows if len(set(values)) > 1]
+
+
+def _labels(runs: Sequence[Reportable]) -> list[str]:
+    """See `Compared.label`."""
+    labels = [run.spec.name for run in runs]
+    for name in [name for name, count in Counter(labels).items() if count > 1]:
+        alike = [number for number, run in enumerate(runs) if run.spec.name == name]
+        for number, told in zip(alike, _told_apart([runs[number].spec for number in alike]), strict=True):
+            labels[number] = f"{name} ({told})" if told else name
+    # equal specs: by the directory, the whole of it where its name is the same, too
+    for part in (lambda run: run.directory.name, lambda run: str(run.directory)):
+        count = Counter(labels)
+        labels = [
+            f"{run.spec.name} ({part(run)})" if count[label] > 1 else label
+            for run, label in zip(runs, labels, strict=True)
         ]
-        place = str(run.directory) if len(alike) > 1 else run.directory.name
-        label = name if names[name] == 1 else f"{name} ({place})"
-        compared.append(Compared(run, label, style.color(number), *_results(run)))
-    return compared
+    return labels
+
+
+def _told_apart(specs: Sequence[Spec]) -> list[str]:
+    """For each spec a few values that the others have otherwise: `lr 0.02`."""
+    rows = [row for row in differences(specs) if row[0].split(".")[0] not in APART][:MAX_DIFFERENCES]
+    last = Counter(path.rpartition(".")[2] for path, _ in rows)
+    names = [path if last[path.rpartition(".")[2]] > 1 else path.rpartition(".")[2] for path, _ in rows]
+    return [
+        ", ".join(
+            f"{name} {style.shorten(values[number], MAX_VALUE)}"
+            for name, (_, values) in zip(names, rows, strict=True)
+        )
+        for number in range(len(specs))
+    ]
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """(path, text) of everything in a spec that is not a mapping."""
+    if not isinstance(value, dict) or not value:
+        yield (
+            path,
+            value
+            if isinstance(value, str)
+            else yaml.safe_dump(value, default_flow_style=True).split("\n")[0],
+        )
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+
+
+def _of_text(trajectory: xr.DataTree) -> dict[str, xr.DataArray]:
+    """What the probes for texts recorded, `(replica, step)` each."""
+    found: dict[str, xr.DataArray] = {}
+    if "held_out" in trajectory.children:
+        found["held_out"] = trajectory["held_out"].to_dataset()["held_out_loss"]
+    if "token_classes" in trajectory.children:
+        classes = trajectory["token_classes"].to_dataset()
+        first = classes.isel(named=0)
+        found["ratio"] = first["attention_token"] / first["uniform_token"].where(first["uniform_token"] > 0)
+        found["entropy_of_places"] = classes["entropy"]
+    if "predictions" in trajectory.children:
+        predictions = trajectory["predictions"].to_dataset()
+        found |= {f"kl_{name}": predictions[f"kl_{name}"] for name in NAMES}
+        told = predictions["spread"] >= LEAST_SPREAD
+        found["token_share"] = predictions["token_share"].where(told)
+    return {
+        name: curve.mean([dim for dim in ("layer", "head") if dim in curve.dims], skipna=False)
+        for name, curve in found.items()
+    }
 
 
 def _of_other_queries(trajectory: xr.DataTree, maps: xr.Dataset) -> xr.DataArray:
@@ -90,12 +176,22 @@ def _of_other_queries(trajectory: xr.DataTree, maps: xr.Dataset) -> xr.DataArray
 
 
 def _results(run: Reportable) -> tuple[dict[str, xr.Dataset], list[str]]:
-    """Results as they were kept or made now, and why some could not be made."""
-    kept = run.analysis
-    found, missing = {}, []
+    """Results as they were kept or made now, and why some could not be made, each reason once."""
+    kept, recorded = run.analysis, run.trajectory.children
+    found: dict[str, xr.Dataset] = {}
+    missing: list[str] = []
+    lacking: dict[str, list[str]] = {}
     for name in ANALYZERS:
+        if name in kept:
+            found[name] = kept[name]
+            continue
+        choices = [alternatives(each) for each in registry.get("analyzer", name).requires]
+        absent = [" or ".join(map(repr, some)) for some in choices if not set(some) & set(recorded)]
+        if absent:
+            lacking.setdefault(" and ".join(absent), []).append(name)
+            continue
         try:
-            found[name] = kept[name] if name in kept else run.analyzer(name).analyze(run.trajectory)
+            found[name] = run.analyzer(name).analyze(run.trajectory)
         except AttndynError as error:
             missing.append(str(error))
-    return found, missing
+    return found, [*missing, *(f"no {', '.join(n)} without the probe {p}" for p, n in lacking.items())]
