@@ -227,6 +227,7 @@ class Last(Analyzer):
 
     requires = ("loss",)
     title = "Last loss"
+    numbers = ("last",)
 
     def analyze(self, trajectory):
         return self.label(trajectory["loss"]["loss"].isel(step=-1, drop=True))
@@ -244,6 +245,10 @@ class Last(Analyzer):
 class Unlabelled(Last):
     def label(self, last):
         return xr.Dataset({"last": last.drop_attrs()})
+
+
+class Numbered(Last):
+    numbers = ("final",)
 
 
 class ByPlace(Last):
@@ -281,6 +286,7 @@ class SecondRecord(Last):
     [
         (Last, set()),
         (Unlabelled, {(Fault.UNLABELLED, "last")}),
+        (Numbered, {(Fault.UNLABELLED, "final")}),
         (Changing, {(Fault.INPUT_MODIFIED, "trajectory's /loss")}),
         (Random, {(Fault.RANDOM, "last"), (Fault.SWAPPED_AXES, "last")}),
         (Blank, {(Fault.NOTHING_DRAWN, "draw")}),

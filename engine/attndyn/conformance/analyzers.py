@@ -58,6 +58,10 @@ def labelled(case: Reading) -> Iterator[Failure]:
         unnamed = [str(dim) for dim in array.dims if str(dim).startswith("dim_")]
         if unnamed:
             yield Failure(Fault.UNLABELLED, str(name), f"has an axis without a name of its own: {unnamed[0]}")
+    for wanted in case.cls.numbers:
+        if "replica" not in result.get(wanted, xr.DataArray(0)).dims:
+            detail = "is among `numbers`, and no variable of the result over replicas"
+            yield Failure(Fault.UNLABELLED, wanted, detail)
     with TemporaryDirectory() as folder:
         tree = xr.DataTree.from_dict({"result": result})
         tree.to_netcdf(Path(folder) / "analysis.nc", engine="netcdf4")
