@@ -96,7 +96,7 @@ class MarkovFit(Analyzer):
         fit, attention = figure.subplots(2, 1)
         x = style.step_axis(fit, result["token_share"])
         told = result["token_share"].where(result["spread"] >= self.options.least)
-        style.line_with_band(fit, x, told, style.color(6), "share of the last token")
+        style.line_with_band(fit, x, told, style.color(6), "share of the spread for the last token")
         for number, (name, level) in enumerate((("level", self.options.level), ("low", self.options.low))):
             line = style.REFERENCE | {"linestyle": style.DASHES[2 + number]}
             fit.axhline(level, label=f"{name} ({level:g})", **line)
@@ -104,7 +104,7 @@ class MarkovFit(Analyzer):
             style.say(fit, _why_blank(result, self.options.least))
         fit.set_xlim(x[0], max(x[-1], x[0] + 1))
         fit.set_ylim(-0.02, 1.05)
-        style.label_axes(fit, y="share of the spread")
+        style.label_axes(fit, y="share")
         uniform = result["uniform_lag"]
         ratio = (result["attention_lag"] / uniform.where(uniform > 0)).mean(["layer", "head"], skipna=False)
         x = style.step_axis(attention, group(trajectory, "token_classes"))

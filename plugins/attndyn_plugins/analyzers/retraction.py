@@ -80,17 +80,18 @@ class Retraction(Analyzer):
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
         """Depth of each token's deepest retraction, replicas as dots, above; its timing below."""
         depth, timing = figure.subplots(2, 1)
-        lines = style.token_lines(trajectory, result["token"].values.tolist())
-        for row, (token, line) in enumerate(lines.items()):
-            one, color = result.sel(token=token), line["color"]
+        colors = style.token_colors(trajectory, result["token"].values.tolist())
+        for row, (token, color) in enumerate(colors.items()):
+            one = result.sel(token=token)
             _draw_range(depth, row, one["depth_band"], color)
             depth.plot(one["depth"], np.full(one.sizes["replica"], row), ".", color=color, markersize=3)
             _draw_timing(timing, row, one, color)
-        names = [line["label"] for line in lines.values()]
+        names, total = list(style.distinct(colors).values()), result.sizes["token"]
+        left_out = f" ({len(names)} of {total})" if len(names) < total else ""
         for ax in (depth, timing):
             ax.set_yticks(range(len(names)), names)
             ax.set_ylim(len(names) - 0.5, -0.5)
-            style.label_axes(ax, y="token")
+            style.label_axes(ax, y=f"token{left_out}")
         depth.set_xlim(-0.02, 1.02)
         style.label_axes(depth, x="depth, 1 - trough / peak")
         timing.set_xlim(left=0, right=max(float(norms_group(trajectory)["step"][-1]), 1))

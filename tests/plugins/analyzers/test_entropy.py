@@ -47,7 +47,13 @@ def test_the_rest_weighs_as_much_as_its_tokens(make_trajectory, run_analyzer) ->
 
 def test_draw(rich_trajectory, draw_analyzer, words) -> None:
     shown = words(draw_analyzer("entropy", rich_trajectory))
-    assert {"entropy [nats]", "step", "layer 0, head 0", "layer 1, head 2", r"$H(\pi)$"} <= set(shown)
+    assert {
+        "entropy [nats]",
+        "step",
+        "layer 0, head 0 (4 of 6 heads)",
+        "layer 1, head 2",
+        r"$H(\pi)$",
+    } <= set(shown)
     assert {"query:", "mean", r"\$word_5^"} <= set(shown)
     assert "<rest>" not in shown
 
