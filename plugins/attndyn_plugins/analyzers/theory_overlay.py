@@ -55,7 +55,7 @@ class TheoryOverlay(Analyzer):
         token. Curves at the steps at which parameters were recorded: `row_norm(replica, step, token)`,
         `score_norm(replica, step)`, `loss(replica, step)`, and the same with `predicted_` in front, from the
         flow on the rank-one manifold that starts where the replica did. NaN where the theory says nothing;
-        why, of the first such replica, is in the attribute `reason` of `predicted_Q`.
+        why, of the first such replica, is in the attribute `reason` of each `predicted_…`.
         """
         parameters = group(trajectory, "parameters")
         cases = _cases(trajectory)
