@@ -5,10 +5,11 @@ import signal
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import attndyn
 from attndyn import registry
-from attndyn.errors import AnalyzersFailed, RunError, SpecError
+from attndyn.errors import AnalyzersFailed, RunError, SpecError, UnusableOption
 from attndyn.runs import Run, StatusSink
 from attndyn.simulation import Simulation
 from attndyn.trajectory import TrajectoryWriter
@@ -71,6 +72,59 @@ def test_an_analyzer_that_fails_leaves_what_the_others_made(small, tmp_path, mon
         run.analyze(["norms"])
     assert run.analysis.keys() == {"condensation"}
     run.close()
+
+
+@pytest.mark.parametrize("what", ["attribute", "values"])
+def test_what_a_file_cannot_hold_leaves_what_the_others_made(small, tmp_path, monkeypatch, what):
+    def odd(self, trajectory):
+        if what == "attribute":
+            return xr.Dataset(attrs={"options": {"a": 1}})
+        return xr.Dataset({"found": ("x", np.array([{"a": 1}, None], dtype=object))})
+
+    monkeypatch.setattr(registry.get("analyzer", "pca"), "analyze", odd)
+    run = attndyn.run(small("analyzers=[norms, pca, condensation]"), tmp_path)
+    run.analyze(["projection"])
+    with pytest.raises(AnalyzersFailed) as error:
+        run.analyze()
+    (line,) = str(error.value).splitlines()
+    assert line.startswith("the analyzer 'pca' failed: its result cannot be written: ")
+    assert run.analysis.keys() == {"norms", "condensation", "projection"}
+    assert not list(run.directory.glob(".*"))
+
+
+@pytest.mark.parametrize("broken", ["__init__", "check"])
+def test_an_analyzer_that_fails_before_the_run_is_one_line(small, tmp_path, monkeypatch, broken):
+    def fail(self, *_):
+        return {}["no such key"]
+
+    spec = small(ANALYZERS)
+    monkeypatch.setattr(registry.get("analyzer", "norms"), broken, fail)
+    with pytest.raises(
+        SpecError, match=r"^--set .*: analyzers\[0\]: the analyzer 'norms' .*KeyError"
+    ) as error:
+        attndyn.run(spec, tmp_path)
+    assert len(str(error.value).splitlines()) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_analyzer_that_cannot_be_made_of_a_run_is_one_line(small, tmp_path, monkeypatch):
+    def fail(self, *_):
+        return {}["no such key"]
+
+    run = attndyn.run(small(), tmp_path)
+    monkeypatch.setattr(registry.get("analyzer", "norms"), "__init__", fail)
+    with pytest.raises(RunError, match=r"^the analyzer 'norms' cannot be made: .*KeyError: 'no such key'$"):
+        run.analyze(["norms"])
+
+
+def test_an_option_that_an_analyzer_cannot_use_is_named(small, tmp_path, monkeypatch):
+    def fail(self, *_):
+        raise UnusableOption(("kind",), "is not to be had")
+
+    spec = small(ANALYZERS)
+    monkeypatch.setattr(registry.get("analyzer", "norms"), "__init__", fail)
+    with pytest.raises(SpecError, match=r": analyzers\[0\].kind: is not to be had$"):
+        attndyn.run(spec, tmp_path)
 
 
 def test_a_spec_may_be_a_file(small, tmp_path):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from pydantic import ValidationError
 from attndyn import __version__, registry
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.backend import Array
-from attndyn.errors import AnalyzersFailed, AttndynError, Problem, RunError, SpecError
+from attndyn.errors import AnalyzersFailed, AttndynError, Problem, RunError, SpecError, UnusableOption
 from attndyn.files import whole
 from attndyn.interrupt import Interrupt
 from attndyn.registry.blame import blame
@@ -113,13 +114,16 @@ class Run:
 
     def analyzer(self, name: str) -> Analyzer:
         """The analyzer of that name, with its options from the spec, or its defaults if the spec has none."""
-        cls = registry.get("analyzer", name)
+        cls: type[Analyzer] = registry.get("analyzer", name)
         for choice in map(alternatives, cls.requires):
             if not set(choice) & set(self.spec.probes):
                 needs = " or ".join(f"'{probe}'" for probe in choice)
                 raise RunError(f"analyzer '{name}' needs the probe {needs}, which this run did not record")
         in_spec = [options for options in self.spec.analyzers if options.kind == name]
-        return cls(in_spec[0] if in_spec else cls.Options(kind=name))
+        try:
+            return cls(in_spec[0] if in_spec else cls.Options(kind=name))
+        except Exception as error:  # a plugin may raise anything
+            raise RunError(f"the analyzer '{name}' cannot be made: {_reason(error, cls)}") from error
 
     def analyze(self, names: Sequence[str] | None = None) -> dict[str, xr.Dataset]:
         """Run analyzers (those of the spec unless named), and keep their results in `analysis.nc`.
@@ -127,7 +131,8 @@ class Run:
         Raises:
             PluginError: there is no such analyzer.
             RunError: the run lacks a probe that one needs, or its files cannot be read or written.
-            AnalyzersFailed: once the results of those that did not fail are kept.
+            AnalyzersFailed: once the results of those that did not fail are kept; what a file cannot hold is
+                a failure, too.
         """
         wanted = [options.kind for options in self.spec.analyzers] if names is None else list(names)
         analyzers = {name: self.analyzer(name) for name in wanted}
@@ -139,9 +144,9 @@ class Run:
             except Exception as error:  # a plugin may raise anything; the others are run all the same
                 failed[name] = error
         if results or not failed:
-            self._keep(results)
+            failed |= self._keep(results)
         if failed:
-            reasons = {name: _reason(error, analyzers[name]) for name, error in failed.items()}
+            reasons = {name: _reason(error, type(analyzers[name])) for name, error in failed.items()}
             raise AnalyzersFailed(reasons) from next(iter(failed.values()))
         return results
 
@@ -157,16 +162,25 @@ class Run:
             raise RunError(f"it gives a {type(result).__name__} instead of an xarray.Dataset")
         return result
 
-    def _keep(self, results: dict[str, xr.Dataset]) -> None:
-        """Add results to `analysis.nc`."""
-        merged = xr.DataTree.from_dict(self.analysis | results)
-        merged.attrs = self._stamp
+    def _keep(self, results: dict[str, xr.Dataset]) -> dict[str, RunError]:
+        """Add results to `analysis.nc`; why those are left out that netCDF cannot hold."""
         path = self.directory / ANALYSIS
+        before, refused = self.analysis, {}
         try:
-            with whole(path) as fresh:
-                merged.to_netcdf(fresh, engine="netcdf4")
+            try:
+                self._write(path, before | results)
+            except (TypeError, ValueError):  # what a plugin made may be anything: which one is it?
+                refused = _unwritable(results)
+                self._write(path, before | {n: kept for n, kept in results.items() if n not in refused})
         except (OSError, RuntimeError) as error:  # netCDF4 reports a full disk as a RuntimeError
             raise RunError(f"{path}: cannot be written ({error})") from None
+        return refused
+
+    def _write(self, path: Path, results: dict[str, xr.Dataset]) -> None:
+        merged = xr.DataTree.from_dict(results)
+        merged.attrs = self._stamp
+        with whole(path) as fresh:
+            merged.to_netcdf(fresh, engine="netcdf4")
 
     @property
     def _stamp(self) -> dict[str, Any]:
@@ -264,9 +278,14 @@ def run(
 def unusable(spec: Spec) -> Iterator[Flaw]:
     """What the options of the spec's analyzers name and this machine does not have."""
     for index, options in enumerate(spec.analyzers):
-        analyzer: Analyzer = registry.get("analyzer", options.kind)(options)
-        for flaw in analyzer.check():
-            yield flaw._replace(path=("analyzers", index, *flaw.path))
+        cls: type[Analyzer] = registry.get("analyzer", options.kind)
+        try:
+            flaws = list(cls(options).check())
+        except UnusableOption as error:
+            flaws = [Flaw(error.path, error.message)]
+        except Exception as error:  # a plugin may raise anything
+            flaws = [Flaw((), f"the analyzer '{options.kind}' cannot be checked: {_reason(error, cls)}")]
+        yield from (flaw._replace(path=("analyzers", index, *flaw.path)) for flaw in flaws)
 
 
 def open_run(directory: Path | str) -> Run:
@@ -278,11 +297,23 @@ def open_run(directory: Path | str) -> Run:
     return Run(directory)
 
 
-def _reason(error: Exception, analyzer: Analyzer) -> str:
+def _unwritable(results: dict[str, xr.Dataset]) -> dict[str, RunError]:
+    """Why netCDF cannot hold some results, each tried by itself."""
+    refused = {}
+    for name, result in results.items():
+        try:
+            with TemporaryDirectory() as folder:
+                result.to_netcdf(Path(folder) / ANALYSIS, engine="netcdf4")
+        except (TypeError, ValueError) as error:
+            refused[name] = RunError(f"its result cannot be written: {' '.join(str(error).split())}")
+    return refused
+
+
+def _reason(error: Exception, analyzer: type[Analyzer]) -> str:
     """Why an analyzer failed, on one line; where in its code, unless it says so in words."""
-    if isinstance(error, AttndynError):
+    if isinstance(error, AttndynError | UnusableOption):
         return printable(" ".join(str(error).split()))
-    return printable(blame(error, type(analyzer).__module__))
+    return printable(blame(error, analyzer.__module__))
 
 
 def _new_directory(spec: Spec, out: Path) -> Path:

@@ -109,5 +109,16 @@ def test_probes_look_at_as_many_contexts_as_they_ask_for(small):
     assert many.keys.shape == many.query.shape == (3, 12, 20)
     np.testing.assert_array_equal(many.keys[..., :5], few.keys)
     np.testing.assert_array_equal(many.keys[..., 7:14], data.batch(2**62 + 1, "positions").keys)
-    # of a fixed set no context is looked at twice
-    assert source(small, "data.size=9", positions="all").probe_contexts(20).keys.shape[-1] == 9
+
+
+@pytest.mark.parametrize("n_contexts", [5, 12, 20, 64])
+def test_of_a_fixed_set_no_context_is_looked_at_twice(small, n_contexts):
+    """Seven do not divide twenty: a batch is in two epochs."""
+    data = source(small, "data.size=20", "data.n_ctx=64", positions="all")
+    found = data.probe_contexts(n_contexts).keys
+    assert found.shape == (3, 64, min(n_contexts, 20))
+    trained = np.concatenate([data.batch(step, "positions").keys for step in range(20)], axis=-1)
+    for of_replica, of_set in zip(found, trained, strict=True):
+        contexts = {tuple(context) for context in of_replica.T}
+        assert len(contexts) == min(n_contexts, 20)
+        assert contexts <= {tuple(context) for context in of_set.T}

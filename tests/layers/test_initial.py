@@ -45,7 +45,7 @@ def test_the_scale_can_vary(small):
     [
         (
             "{parameters: {W_O: {kind: zero}}}",
-            "model.init.parameters.W_O: no such parameter",
+            r"^--set model=.*: model.init.parameters.W_O: no such parameter",
         ),
         ("{parameters: {W_Q: {kind: ones}}}", "model.init.parameters.W_Q"),
         ("{parameters: {W_Q: {kind: zero, std: 1}}}", "std"),

@@ -146,6 +146,15 @@ def test_runs_of_one_name_are_told_apart(simulated):
     assert labels == ["tiny (lr 0.01)", "tiny (lr 0.02)"]
 
 
+def test_labels_are_plain_text_whatever_the_specs_say(simulated):
+    """They stand in the page, too; figures escape them on their own."""
+    made = [simulated(f"data.tokens=['{token}', b, c, d]") for token in ("_x$", "_y$")]
+    compared = collect(made)
+    assert [run.label for run in compared] == ["tiny (tokens [_x$, b, c, d])", "tiny (tokens [_y$, b, c, d])"]
+    shown = draw_curves(compared).legends[0].texts
+    assert shown[0].get_text() == r"tiny (tokens [_x\$, b, c, d])"
+
+
 def test_runs_of_one_spec_are_told_apart_by_their_directories(simulated, tmp_path):
     same = attndyn.run(parse_spec(TINY), tmp_path)
     labels = [run.label for run in collect([simulated(), same, simulated("optimizer.lr=0.02")])]
@@ -180,6 +189,17 @@ def test_curves_of_the_probes_for_texts_and_a_caption_of_what_is_drawn(simulated
         "uniform_token"
     ].sel(named="0")
     np.testing.assert_allclose(ratio.transpose("replica", "step"), expected.transpose("replica", "step"))
+
+
+def test_without_a_name_for_the_most_frequent_token_there_is_no_curve_of_it(simulated):
+    """Listed tokens are sorted, but the most frequent of them is not that of all."""
+    for tokens, there in (("['1', '2']", False), ("['1', '0']", True)):
+        probes = f"probes={{loss: {{every: 1}}, token_classes: {{every: 2, tokens: {tokens}}}}}"
+        model = "model={architecture: transformer, d_model: 5}"
+        made = [simulated(f"name={name}", probes, model, "analyzers=[]") for name in ("one", "two")]
+        curves = collect(made)[0].curves
+        assert ("ratio" in curves) == there
+        assert "entropy_of_places" in curves
 
 
 def test_different_lengths_and_heads_are_said(unlike):

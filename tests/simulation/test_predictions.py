@@ -9,6 +9,7 @@ from attndyn.backend.numpy_backend import NumpyBackend
 from attndyn.data.bigram import weight_of_frequencies
 from attndyn.errors import SpecError
 from attndyn.simulation import Simulation
+from attndyn.simulation.bigram_table import TooLarge
 from attndyn.simulation.first_order import FirstOrderFit
 from attndyn.simulation.probe import State
 from attndyn.simulation.probe_batch import probe_batch
@@ -183,6 +184,20 @@ def test_a_table_that_is_too_large_is_refused_before_it_is_made(monkeypatch, spa
         measure(simulation(), contexts=9)
     monkeypatch.setattr("attndyn.simulation.bigram_table.MAX_TABLE", 35)
     measure(simulation(), contexts=9)
+
+
+def test_means_over_too_many_queries_are_refused_before_they_are_made(monkeypatch):
+    queries = np.tile([[0, 1, 2]], (2, 8, 1))
+    most = 2 * 3 * queries[0].size  # halves, tokens, queries; the same for both replicas
+    monkeypatch.setattr("attndyn.simulation.first_order.MAX_WEIGHTS", most)
+    assert FirstOrderFit(queries, 4, NumpyBackend()).weights.size == most
+    monkeypatch.setattr("attndyn.simulation.first_order.MAX_WEIGHTS", most - 1)
+    monkeypatch.setattr("attndyn.simulation.first_order._weights", None)
+    with pytest.raises(TooLarge, match="means over 2 × 3 repeated tokens × 24 queries are 144 entries"):
+        FirstOrderFit(queries, 4, NumpyBackend())
+    monkeypatch.setattr("attndyn.simulation.first_order.MAX_WEIGHTS", 1)
+    with pytest.raises(SpecError, match=r"probes.predictions.contexts: is 9; means over 2 × \d+ repeated"):
+        measure(simulation(), contexts=9, repeats=2)
 
 
 # -- how much hangs on the last token ---------------------------------------------------------------------

@@ -135,6 +135,13 @@ def test_what_is_measured_is_within_its_bounds(tmp_path, simulation):
         simulation = of_text(tmp_path) if scale == 0 else simulation
 
 
+def test_a_probe_of_places_is_refused_where_it_stands(monkeypatch):
+    made = Simulation(parse_spec(SPEC.replace("loss:", "token_classes:"), "a.yaml"), "numpy")
+    monkeypatch.setattr(made.architecture, "representations", lambda loss_positions: ("counts",))
+    with pytest.raises(SpecError, match=r"^a.yaml:13:\d+: probes.token_classes: needs contexts of positions"):
+        made.probes["token_classes"]
+
+
 def test_a_band_must_come_after_the_one_before():
     with pytest.raises(SpecError, match=r"probes.token_classes.medium: is 0.3; must be more than high, 0.5"):
         parse_spec(SPEC, overrides=("probes.token_classes={every: 1, medium: 0.3}",))

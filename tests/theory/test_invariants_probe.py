@@ -75,8 +75,11 @@ def test_nothing_to_divide_by_is_nan(small):
 
 
 def test_an_architecture_without_laws_is_refused_in_a_line(small):
-    simulation = Simulation(small(), "numpy")
+    simulation = Simulation(small(PROBE), "numpy")
     simulation.architecture.stream = None
     probe = registry.get("probe", "invariants")
-    with pytest.raises(SpecError, match=r"probes.invariants: 'pure_attention' declares no conservation law$"):
+    with pytest.raises(
+        SpecError,
+        match=r"^--set probes=.*: probes.invariants: 'pure_attention' declares no conservation law$",
+    ):
         probe(probe.Options(every=1), simulation)

@@ -51,16 +51,24 @@ class MarkovData(DataSource):
                 self._population = population(self.pi, self.transition)
             return self._population
         tokens = self._sample(step, self._shape.batch) if self._fixed is None else self._draw(step)
+        return self._contexts(tokens, representation)
+
+    def probe_contexts(self, n_contexts: int) -> Contexts:
+        """See `DataSource.probe_contexts`; of a fixed set its own, none twice."""
+        if self._fixed is None:
+            return super().probe_contexts(n_contexts)
+        size = self._fixed.shape[2]
+        which = np.linspace(0, size - 1, min(n_contexts, size)).astype(int)
+        return self._contexts(self._fixed[:, :, which], "positions")
+
+    def _contexts(self, tokens: np.ndarray, representation: str) -> Contexts:
+        """Of tokens `(position, group, context)`, for every replica."""
         fields = self._counts(tokens) if representation == "counts" else self._positions(tokens)
         if len(self._seeds) < len(self._group):
             fields = {k: None if v is None else v[self._group] for k, v in fields.items()}
         if self._shape.targets == "exact":
             fields["targets"] = self._exact_targets(fields["query"])
         return Contexts(representation, **fields)
-
-    def probe_contexts(self, n_contexts: int) -> Contexts:
-        """See `DataSource.probe_contexts`; no more than there are in a fixed set."""
-        return super().probe_contexts(min(n_contexts, self._shape.size or n_contexts))
 
     def _sample(self, step: int, n_contexts: int) -> np.ndarray:
         """Tokens `(position, group, context)`: `n_ctx` positions and the token after them."""

@@ -121,8 +121,9 @@ class GradientFlow(Optimizer):
     def _reason(self, time: float) -> str:
         return (
             f"the integrator stalled at time {time:.6g} of {self._time:g}, where {STALL_STEPS} steps took it "
-            f"less than {STALL_STEPS * STALL_SHARE:.0%} of an output interval further; try a coarser "
-            "optimizer.rtol and atol (1e-4, 1e-7), gelu in place of relu, or gd with a small lr"
+            f"less than {STALL_STEPS * STALL_SHARE:.0%} of an output interval further; try "
+            "optimizer.method: RK45 with a coarser rtol and atol (1e-4, 1e-7), gelu in place of relu, or gd "
+            "with a small lr"
         )
 
     def state(self) -> dict[str, Array]:

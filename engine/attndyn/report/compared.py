@@ -16,6 +16,7 @@ from attndyn.analysis.ngrams import NAMES
 from attndyn.analysis.records import frequencies
 from attndyn.errors import AttndynError, RunError
 from attndyn.report import style
+from attndyn.report.names import cut
 from attndyn.report.writer import Reportable
 from attndyn.spec import Spec
 from attndyn.spec.checks import alternatives
@@ -61,8 +62,8 @@ class Compared:
 
         `loss`, `focus` and `entropy`; `focus` is the attention to the most frequent token of all queries but
         that token itself, which would outweigh them. For texts: `held_out`, `ratio`, the attention to the
-        most frequent token over what uniform attention gives, `entropy_of_places`, the KL of n-grams from the
-        predictions, and `token_share`, NaN where all predictions are alike.
+        most frequent token over what uniform attention gives, if that token is named, `entropy_of_places`,
+        the KL of n-grams from the predictions, and `token_share`, NaN where all predictions are alike.
         """
         found, trajectory = {}, self.run.trajectory
         if "loss" in trajectory.children:
@@ -125,8 +126,7 @@ def _told_apart(specs: Sequence[Spec]) -> list[str]:
     names = [path if last[path.rpartition(".")[2]] > 1 else path.rpartition(".")[2] for path, _ in rows]
     return [
         ", ".join(
-            f"{name} {style.shorten(values[number], MAX_VALUE)}"
-            for name, (_, values) in zip(names, rows, strict=True)
+            f"{name} {cut(values[number], MAX_VALUE)}" for name, (_, values) in zip(names, rows, strict=True)
         )
         for number in range(len(specs))
     ]
@@ -153,8 +153,11 @@ def _of_text(trajectory: xr.DataTree) -> dict[str, xr.DataArray]:
         found["held_out"] = trajectory["held_out"].to_dataset()["held_out_loss"]
     if "token_classes" in trajectory.children:
         classes = trajectory["token_classes"].to_dataset()
-        first = classes.isel(named=0)
-        found["ratio"] = first["attention_token"] / first["uniform_token"].where(first["uniform_token"] > 0)
+        top = _most_frequent(trajectory)
+        if top in classes["named"].values.tolist():  # which tokens are named is up to the spec
+            first = classes.sel(named=top)
+            uniform = first["uniform_token"]
+            found["ratio"] = first["attention_token"] / uniform.where(uniform > 0)
         found["entropy_of_places"] = classes["entropy"]
     if "predictions" in trajectory.children:
         predictions = trajectory["predictions"].to_dataset()
@@ -165,6 +168,12 @@ def _of_text(trajectory: xr.DataTree) -> dict[str, xr.DataArray]:
         name: curve.mean([dim for dim in ("layer", "head") if dim in curve.dims], skipna=False)
         for name, curve in found.items()
     }
+
+
+def _most_frequent(trajectory: xr.DataTree) -> str:
+    """Label of the token of the largest π, mean over the replicas."""
+    root = trajectory.dataset
+    return str(root["token"].values[root["pi"].transpose("replica", "token").values.mean(axis=0).argmax()])
 
 
 def _of_other_queries(trajectory: xr.DataTree, maps: xr.Dataset) -> xr.DataArray:

@@ -6,15 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 
+def cut(name: Any, width: int) -> str:
+    """A name of at most `width` visible characters, as plain text."""
+    text = str(name)
+    text = text if text.isprintable() and text.strip() else repr(text)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def shorten(name: Any, width: int = 9) -> str:
-    """A token's name, cut to `width` characters; its dollar signs are no mathematics.
+    """A token's name for a figure, cut to `width` characters; its dollar signs are no mathematics.
 
     Neither is a leading underscore a sign that Matplotlib's legends are to leave it out.
     """
-    text = str(name)
-    text = text if text.isprintable() and text.strip() else repr(text)
-    text = text if len(text) <= width else text[: width - 1] + "…"
-    text = text.replace("$", r"\$")
+    text = cut(name, width).replace("$", r"\$")
     return rf"$\_${text[1:]}" if text.startswith("_") else text
 
 

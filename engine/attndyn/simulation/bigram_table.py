@@ -14,7 +14,7 @@ _ROWS = 512  # made at once, in float64
 
 
 class TooLarge(Exception):
-    """A table would have more than `MAX_TABLE` entries; says how many."""
+    """A table would have too many entries; says of what, and how many."""
 
 
 class BigramTable:
@@ -46,7 +46,9 @@ class BigramTable:
             self._place[replica] = np.searchsorted(tokens[number], keys[replica])
         width, d_vocab = max(len(some) for some in tokens), data.pi.shape[1]
         if (entries := len(found) * width * d_vocab) > MAX_TABLE:
-            raise TooLarge(f"{width} tokens × {d_vocab} are {entries} entries; at most {MAX_TABLE}")
+            raise TooLarge(
+                f"bigrams of {width} tokens × {d_vocab} are {entries} entries; at most {MAX_TABLE}"
+            )
         rows = np.zeros((len(found), width, d_vocab), backend.dtype)
         for number, bigram in enumerate(found):
             _fill(rows[number], bigram, tokens[number])

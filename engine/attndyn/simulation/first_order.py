@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from attndyn.backend import Array, Backend
+from attndyn.simulation.bigram_table import TooLarge
+
+#: most entries of the weights, 0.5 GB in float64; while they are made there is some four times that
+MAX_WEIGHTS = 2**26
 
 
 class FirstOrderFit:
@@ -27,14 +31,22 @@ class FirstOrderFit:
         weights: of the queries in the mean of a half's contexts `(R, 2, token, B · Q)`, at least one token;
             R is 1 if all replicas have the same queries.
         share: of the queries whose token counts `(R,)`.
+
+    Raises:
+        TooLarge: the weights would have more than `MAX_WEIGHTS` entries; before they are made.
     """
 
     def __init__(self, queries: np.ndarray, repeats: int, backend: Backend):
         n_replicas = len(queries)
         if (queries == queries[:1]).all():
             queries = queries[:1]
-        each = [_weights(tokens, repeats) for tokens in queries]
-        width = max(1, *(weights.shape[1] for weights, _, _ in each))
+        counted = [_repeated(tokens, repeats) for tokens in queries]
+        width = max(1, *(len(found) for found, _, _ in counted))
+        if (entries := len(queries) * 2 * width * queries[0].size) > MAX_WEIGHTS:
+            alike = f"{width} repeated tokens × {queries[0].size} queries"
+            of_all = f"{len(queries)} × " if len(queries) > 1 else ""
+            raise TooLarge(f"means over {of_all}2 × {alike} are {entries} entries; at most {MAX_WEIGHTS}")
+        each = [_weights(tokens, *of) for tokens, of in zip(queries, counted, strict=True)]
         weights, parts, sizes = (
             np.stack([_padded(of_replica[i], width) for of_replica in each]) for i in range(3)
         )
@@ -70,16 +82,23 @@ class FirstOrderFit:
         return -xp.sum(rows * xp.log(xp.where(rows > 0, rows, 1)), axis=-1)
 
 
-def _weights(tokens: np.ndarray, repeats: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of one replica's queries `(B, Q)`: weights `(2, token, B · Q)`, halves' parts `(2, token)`, sizes."""
+def _repeated(tokens: np.ndarray, repeats: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The tokens among `(B, Q)` that count, how often each is in a context, in how many of a half it is."""
     half = np.arange(len(tokens)) % 2
     found, index = np.unique(tokens, return_inverse=True)
     times = np.zeros((len(found), len(tokens)), np.intp)  # of a token in a context
     np.add.at(times, (index.reshape(tokens.shape), np.arange(len(tokens))[:, None]), 1)
     contexts = np.stack([(times[:, half == h] > 0).sum(axis=1) for h in (0, 1)])
     repeated = np.flatnonzero((2 * contexts >= repeats).all(axis=0))
-    contexts, times = contexts[:, repeated], times[repeated]
-    same = found[repeated][:, None, None] == tokens  # (token, B, Q)
+    return found[repeated], times[repeated], contexts[:, repeated]
+
+
+def _weights(
+    tokens: np.ndarray, repeated: np.ndarray, times: np.ndarray, contexts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of one replica's queries `(B, Q)`: weights `(2, token, B · Q)`, halves' parts `(2, token)`, sizes."""
+    half = np.arange(len(tokens)) % 2
+    same = repeated[:, None, None] == tokens  # (token, B, Q)
     each = same / np.maximum(times, 1)[..., None]
     of_halves = [(each * (half == h)[:, None]).reshape(len(repeated), tokens.size) for h in (0, 1)]
     return np.stack(of_halves) / contexts[..., None], contexts / contexts.sum(axis=0), times.sum(axis=1)

@@ -36,7 +36,7 @@ def require_positions(simulation: Simulation, probe: str) -> None:
     spec = simulation.spec
     if "positions" not in simulation.architecture.representations(spec.training.loss_positions):
         message = f"needs contexts of positions, which '{spec.model.architecture}' does not read"
-        raise SpecError([Problem(spec.name, f"probes.{probe}", message)])
+        raise SpecError([Problem(spec.where(("probes", probe)), f"probes.{probe}", message)])
 
 
 def parts(n_contexts: int, entries: int, most: int) -> Iterator[slice]:

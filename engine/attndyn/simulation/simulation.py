@@ -109,13 +109,13 @@ class Simulation:
         shapes = {p.name: p.shape for p in declared}
         problems = []
         for name, init in self.spec.model.init.parameters.items():
-            path = f"model.init.parameters.{name}"
+            path = ("model", "init", "parameters", name)
+            where = self.spec.where(path)
             if name not in shapes:
-                problems.append(
-                    Problem(self.spec.name, path, f"no such parameter; {nearest(name, list(shapes))}")
-                )
+                message = f"no such parameter; {nearest(name, list(shapes))}"
+                problems.append(Problem(where, spell(path), message))
             elif isinstance(init, Identity) and len(shapes[name]) < 2:
-                problems.append(Problem(self.spec.name, path, "has one axis only; it has no diagonal"))
+                problems.append(Problem(where, spell(path), "has one axis only; it has no diagonal"))
         if problems:
             raise SpecError(problems)
         return declared

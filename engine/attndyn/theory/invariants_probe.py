@@ -28,8 +28,9 @@ class InvariantsProbe(Probe):
         super().__init__(options, simulation)
         self._laws = laws(simulation.architecture)
         if not self._laws:
-            message = f"'{simulation.spec.model.architecture}' declares no conservation law"
-            raise SpecError([Problem(simulation.spec.name, "probes.invariants", message)])
+            spec = simulation.spec
+            message = f"'{spec.model.architecture}' declares no conservation law"
+            raise SpecError([Problem(spec.where(("probes", "invariants")), "probes.invariants", message)])
         specs, seeds = simulation.replicas.specs, simulation.replicas.seeds
         start = parameters_.initial(
             simulation.parameters.declared, [spec.model for spec in specs], seeds, simulation.backend

@@ -36,6 +36,8 @@ FIT = {
     "information": ("what the last token tells of the next", "nats"),
     "missed": ("what of it the sticky chain does not have", "nats"),
 }
+#: what the run that is compared is called in figures
+TEXT = "text"
 MARKERS = ("o", "x", "^", "s", "v")
 MAX_ROWS = 24
 FAINT = "0.75"
@@ -62,9 +64,11 @@ class Proxy(Analyzer):
         )
 
         def flaws(self) -> Iterator[Flaw]:
-            """Refuse two ways to say it."""
+            """Refuse two ways to say it, and a run that is called what the text is."""
             if self.run is not None and self.runs:
                 yield Flaw(("run",), "give run or runs, not both")
+            if TEXT in self.runs:
+                yield Flaw(("runs", TEXT), "the run on the text itself is called so; give another name")
 
         def places(self) -> dict[str, tuple[str, tuple[str, ...]]]:
             """Directory and place in the options of every run, by name."""
@@ -121,7 +125,7 @@ class Proxy(Analyzer):
         """
         repeats, stages = figure.subplots(1, 2)
         rows = _rows(repeats, result["kept"].values.tolist())
-        for name, label, place in (("repeats", "text", 0), ("sticky_repeats", "sticky chain", 1)):
+        for name, label, place in (("repeats", TEXT, 0), ("sticky_repeats", "sticky chain", 1)):
             x = result[name].median("replica")
             repeats.plot(x, rows, MARKERS[place], color=style.color(place), label=label, markersize=4)
         style.label_axes(repeats, x="how often it follows itself", y="token")
@@ -233,8 +237,8 @@ def _rows(ax: Axes, labels: list[str]) -> np.ndarray:
 def _draw_stages(ax: Axes, result: xr.Dataset) -> None:
     """A row a token, a mark a run, a colour a stage."""
     steps, rows = result["stage_step"], _rows(ax, result["named"].values.tolist())
-    runs = {"text": band(steps.values).median}
-    share = {"text": band(steps.values).share}
+    runs = {TEXT: band(steps.values).median}
+    share = {TEXT: band(steps.values).share}
     for name in result["proxy"].values.tolist() if "proxy" in result else ():
         runs[name] = result["proxy_step"].sel(proxy=name).values
         share[name] = result["proxy_share"].sel(proxy=name).values

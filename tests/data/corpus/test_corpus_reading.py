@@ -89,6 +89,28 @@ def test_columns_of_parquet(tmp_path, optional):
     assert "has the column 'text' 2 times" in refused(path_source(file)).message
 
 
+def test_bad_bytes_in_parquet(tmp_path, optional):
+    """Whatever kind of string holds them; a row after all that is taken is not looked at."""
+    pa, file = optional("pyarrow"), tmp_path / "a.parquet"
+    raw = pa.array([b"one", None, b"caf\xe9", b"two"])
+    buffers = raw.buffers()
+    strings = pa.StringArray.from_buffers(4, *buffers[1:], buffers[0], null_count=1)
+    wide = pa.array([b"one", None, b"caf\xe9", b"two"], pa.large_binary()).buffers()
+    large = pa.LargeStringArray.from_buffers(4, *wide[1:], wide[0], null_count=1)
+    views = raw.cast(pa.binary_view()).view(pa.string_view())
+    shared = pa.DictionaryArray.from_arrays(pa.array([0, None, 2, 3]), strings.fill_null(""), safe=False)
+    for column in (strings, large, views):
+        optional("pyarrow.parquet").write_table(pa.table([column], names=["text"]), file)
+        error = refused(path_source(file))
+        assert error.path == ("files", 0)
+        assert f"{file}: not UTF-8: the byte 0xe9 in row 3 of the column 'text'; errors: " in error.message
+        assert text_of(path_source(file, errors="replace")) == "one\ncaf\ufffd\ntwo\n"
+        assert text_of(path_source(file, characters=4)) == "one\n"
+    # of a dictionary the library itself looks whether it is UTF-8
+    optional("pyarrow.parquet").write_table(pa.table([shared], names=["text"]), file)
+    assert "UTF8" in refused(path_source(file, errors="replace")).message
+
+
 def test_a_little_zstandard_that_stands_for_much(tmp_path, optional):
     """What is taken at once is bounded, whatever it stands for."""
     packed = tmp_path / "a.zst"

@@ -262,3 +262,5 @@ def test_runs_are_looked_for_beside_the_spec_before_anything_is_run(tmp_path):
     assert flaw.path == ("runs", "bigram")
     with pytest.raises(SpecError, match="give run or runs, not both"):
         load_spec(file, ["analyzers.0.runs={bigram: nowhere}"])
+    with pytest.raises(SpecError, match=r"runs.text: the run on the text itself is called so"):
+        load_spec(file, ["analyzers=[{kind: proxy, runs: {text: ../chain}}]"])

@@ -58,7 +58,7 @@ class Reading:
             return
         self._left = MAX_CHARACTERS if source.characters is None else source.characters
         for name, path, place in source.located():
-            blocks = _parquet(path, source.column) if path.suffix == ".parquet" else _decoded(path, source)
+            blocks = _parquet(path, source) if path.suffix == ".parquet" else _decoded(path, source)
             yield self._noted(name, self._limited(_explained(blocks, path, place), place))
             if not self._left and source.characters is not None:
                 return  # of the other files nothing is read, nor fetched
@@ -143,13 +143,15 @@ def _decoded(path: Path, options: FileOptions) -> Iterator[str]:
                 yield block
             if bad is not None:  # but not if enough has been read before it
                 line = n_lines + bad.object[: bad.start].count(b"\n")
-                found = f"the byte 0x{bad.object[bad.start]:02x} in line {line}"
-                raise _Unreadable(
-                    f"not UTF-8: {found}; errors: replace puts U+FFFD in the place of such bytes"
-                )
+                raise _not_utf8(bad, f"line {line}")
             n_lines += data.count(b"\n")
             if not data:
                 return
+
+
+def _not_utf8(error: UnicodeDecodeError, place: str) -> _Unreadable:
+    found = f"the byte 0x{error.object[error.start]:02x} in {place}"
+    return _Unreadable(f"not UTF-8: {found}; errors: replace puts U+FFFD in the place of such bytes")
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -198,13 +200,14 @@ class _Zstandard:
         return b"".join(found)
 
 
-def _parquet(path: Path, column: str) -> Iterator[str]:
+def _parquet(path: Path, options: FileOptions) -> Iterator[str]:
     """The rows of a column, each ended by a line break unless it has one."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise _Unreadable("needs the package pyarrow: pip install 'attndyn[corpora]'") from None
+    column, n_rows = options.column, 0
     try:
         file = pyarrow.parquet.ParquetFile(path)
         names = file.schema_arrow.names
@@ -219,11 +222,32 @@ def _parquet(path: Path, column: str) -> Iterator[str]:
         ):
             raise _Unreadable(f"the column '{column}' holds {kind}, no text")
         for batch in file.iter_batches(batch_size=4096, columns=[column]):
-            rows = (row for row in batch.column(0).to_pylist() if row is not None)
-            block = "".join(row if row.endswith("\n") else f"{row}\n" for row in rows)
+            found = batch.column(0)
+            if pyarrow.types.is_dictionary(kind):
+                found = found.dictionary_decode()
+            rows = found.cast(
+                pyarrow.binary()
+            ).to_pylist()  # of a string nobody has looked whether it is UTF-8
+            decoded, bad = _rows(rows, options.errors)
+            block = "".join(row if row.endswith("\n") else f"{row}\n" for row in decoded)
             yield block.replace("\r\n", "\n").replace("\r", "\n")
+            if bad is not None:  # but not if enough has been read before it
+                raise _not_utf8(bad[1], f"row {n_rows + bad[0] + 1} of the column '{column}'")
+            n_rows += len(rows)
     except pyarrow.ArrowException as error:
         raise _Unreadable(f"damaged: {' '.join(str(error).split())[:200]}") from None
+
+
+def _rows(rows: list[bytes | None], errors: str) -> tuple[list[str], tuple[int, UnicodeDecodeError] | None]:
+    """The rows that are not null, up to the first that is not UTF-8: which one that is, and why."""
+    decoded: list[str] = []
+    for number, row in enumerate(rows):
+        try:
+            if row is not None:
+                decoded.append(row.decode("utf-8", errors))
+        except UnicodeDecodeError as error:
+            return decoded, (number, error)
+    return decoded, None
 
 
 def _seam(text: str, margin: int) -> int:

@@ -78,10 +78,12 @@ class PredictionsProbe(Probe):
 
     Memory, in entries: min(d_vocab, contexts × n_ctx) × d_vocab for each distinct bigram, one for all
     replicas of a text, refused beyond `bigram_table.MAX_TABLE`; predictions of a part of the contexts, some
-    `PART_ENTRIES` or one context's; and replicas × 2 × tokens repeated × d_vocab.
+    `PART_ENTRIES` or one context's; replicas × 2 × tokens repeated × d_vocab; and 2 × tokens repeated ×
+    queries, of each replica unless all have the same queries, refused beyond `first_order.MAX_WEIGHTS`, and
+    some four times that while they are made.
 
     Raises:
-        SpecError: the table would be too large, or the architecture reads no positions.
+        SpecError: a table would be too large, or the architecture reads no positions.
     """
 
     Options = PredictionsOptions
@@ -98,11 +100,11 @@ class PredictionsProbe(Probe):
         self._n_queries = queries.shape[2]
         try:
             self._bigram = BigramTable(data, keys, self._n_queries, backend)
+            self._fit = FirstOrderFit(queries, options.repeats, backend)
         except TooLarge as error:
             path = ("probes", "predictions", "contexts")
-            message = f"is {options.contexts}; bigrams of {error}"
+            message = f"is {options.contexts}; {error}"
             raise SpecError([Problem(simulation.spec.where(path), ".".join(path), message)]) from error
-        self._fit = FirstOrderFit(queries, options.repeats, backend)
         pi = data.pi
         entropy = -np.sum(pi * np.log(np.where(pi > 0, pi, 1)), axis=1)
         self._unigram_entropy = backend.asarray(entropy)
