@@ -1,4 +1,4 @@
-"""The rates at which new directions open in a spec's run, beside the theory's; the rows of a Markdown table.
+"""The rates at which new directions open in a spec's first seed, beside the theory's, as Markdown table rows.
 
 python benchmarks/theory_bifurcation.py specs/paper/theory-bifurcation.yaml
 """
@@ -9,6 +9,7 @@ import tempfile
 import numpy as np
 
 import attndyn
+from attndyn.spec import load_spec
 from attndyn.theory.exponents import fit_exponent
 from attndyn.theory.manifold import Manifold
 from attndyn.theory.opening import opening
@@ -19,7 +20,7 @@ def rows(path):
     """One row for each replica, then the fitted exponent of those whose rate was measured."""
     fitted = []
     with tempfile.TemporaryDirectory() as out:
-        run = attndyn.run(path, out)
+        run = attndyn.run(load_spec(path, ["replicas.seeds=1"]), out)
         records = run.trajectory["parameters"].to_dataset()
         for r, spec in enumerate(run.spec.replicas_expanded().specs):
             manifold = Manifold(Setting.of(spec))
