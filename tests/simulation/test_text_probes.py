@@ -145,6 +145,13 @@ def test_a_probe_of_places_is_refused_where_it_stands(monkeypatch):
 def test_a_band_must_come_after_the_one_before():
     with pytest.raises(SpecError, match=r"probes.token_classes.medium: is 0.3; must be more than high, 0.5"):
         parse_spec(SPEC, overrides=("probes.token_classes={every: 1, medium: 0.3}",))
+    with pytest.raises(SpecError, match=r"analyzers\[0\]\.medium: is 0.3; must be more than high, 0.5"):
+        parse_spec(SPEC, overrides=("analyzers=[{kind: band_retraction, medium: 0.3}]",))
+
+
+def test_an_order_ends_at_a_share_that_is_no_higher():
+    with pytest.raises(SpecError, match=r"analyzers\[0\]\.low: is 0.95; allowed: at most level, 0.9"):
+        parse_spec(SPEC, overrides=("analyzers=[{kind: markov_fit, low: 0.95}]",))
 
 
 # -- predictions ------------------------------------------------------------------------------------------

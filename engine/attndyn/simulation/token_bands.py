@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from pydantic import Field
 
 from attndyn.data.labels import UNKNOWN
+from attndyn.spec.base import Flaw, Section
 
 BANDS = ("high", "medium", "low", UNKNOWN)
+
+
+class BandShares(Section):
+    """Where bands end: options of whatever goes by band."""
+
+    high: float = Field(default=0.5, gt=0, lt=1, description="share of the text that the high band makes up")
+    medium: float = Field(default=0.9, gt=0, lt=1, description="share that it and the medium band make up")
+
+    def flaws(self) -> Iterator[Flaw]:
+        """The medium band comes after the high one."""
+        yield from super().flaws()
+        if self.medium <= self.high:
+            yield Flaw(("medium",), f"is {self.medium}; must be more than high, {self.high}")
 
 
 def bands_of(tokens: Sequence[str]) -> tuple[str, ...]:

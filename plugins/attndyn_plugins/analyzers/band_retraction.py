@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 from matplotlib.figure import FigureBase
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.over_replicas import with_band
@@ -17,7 +17,7 @@ from attndyn.analysis.retraction import FEWEST, NORMS, RetractionOptions, deepes
 from attndyn.analysis.series import Array
 from attndyn.registry import analyzer
 from attndyn.report import style
-from attndyn.simulation.token_bands import BANDS, bands
+from attndyn.simulation.token_bands import BANDS, BandShares, bands
 
 #: share of a band's falls that must have `FEWEST` records
 RESOLVED = 0.5
@@ -39,7 +39,7 @@ SHARES = {
 class BandRetraction(Analyzer):
     """The deepest retraction of every token, summed up by band, and that of a band's mean norm."""
 
-    class Options(RetractionOptions):
+    class Options(BandShares, RetractionOptions):
         """What counts as a retraction, and where bands end."""
 
         kind: Literal["band_retraction"] = "band_retraction"
@@ -47,18 +47,6 @@ class BandRetraction(Analyzer):
         noise_factor: float = Field(
             default=0.0, ge=0, description="added to the smallest fall, in standard deviations of the noise"
         )
-        high: float = Field(
-            default=0.5, gt=0, lt=1, description="share of the text that the high band makes up"
-        )
-        medium: float = Field(
-            default=0.9, gt=0, lt=1, description="share that it and the medium band make up"
-        )
-
-        @model_validator(mode="after")
-        def _ordered(self) -> BandRetraction.Options:
-            if self.medium <= self.high:
-                raise ValueError(f"medium is {self.medium}; must be more than high, {self.high}")
-            return self
 
     options: BandRetraction.Options
     requires = (NORMS,)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import FigureBase
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from attndyn.analysis.analyzer import Analyzer
 from attndyn.analysis.ngrams import first_span, markov_order
@@ -15,7 +16,7 @@ from attndyn.analysis.over_replicas import with_band
 from attndyn.analysis.records import describe, group
 from attndyn.registry import analyzer
 from attndyn.report import style
-from attndyn.spec.base import AnalyzerOptions
+from attndyn.spec.base import AnalyzerOptions, Flaw
 
 STRETCHES = {"holds": ("of first order at most", 0), "first_order": ("of first order", 1)}
 SPAN = {
@@ -38,11 +39,10 @@ class MarkovFit(Analyzer):
         low: float = Field(default=0.8, gt=0, le=1, description="share below which that has ended")
         least: float = Field(default=0.01, gt=0, description="spread in nats below which they are all alike")
 
-        @model_validator(mode="after")
-        def _hysteresis(self) -> MarkovFit.Options:
+        def flaws(self) -> Iterator[Flaw]:
+            """What has begun does not end above the share at which it began."""
             if self.low > self.level:
-                raise ValueError(f"low is {self.low}; allowed: at most level ({self.level})")
-            return self
+                yield Flaw(("low",), f"is {self.low}; allowed: at most level, {self.level}")
 
     options: MarkovFit.Options
     requires = ("token_classes", "predictions")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from pydantic import Field
@@ -12,8 +12,8 @@ from attndyn.backend import Array
 from attndyn.simulation.probe import Declaration, Fixed, Probe, State, Variable
 from attndyn.simulation.probe_batch import probe_batch, require_positions
 from attndyn.simulation.simulation import Simulation
-from attndyn.simulation.token_bands import bands, bands_of, named
-from attndyn.spec.base import Flaw, ProbeOptions
+from attndyn.simulation.token_bands import BandShares, bands, bands_of, named
+from attndyn.spec.base import ProbeOptions
 
 EARLIER, LATER = "earlier", "later"
 #: the dimension of a class of keys, and what attention to it is attention to
@@ -29,24 +29,17 @@ DESCRIBED = {
 }
 
 
-class TokenClassesOptions(ProbeOptions):
+class TokenClassesOptions(BandShares, ProbeOptions):
     """When to record, which tokens stand by themselves, where bands end, how much is looked at."""
 
     tokens: list[str] | None = Field(default=None, min_length=1, description="default: the most frequent")
     most: int = Field(default=8, ge=1, le=1024, description="without tokens: how many, at most")
-    high: float = Field(default=0.5, gt=0, lt=1, description="share of the text that the high band makes up")
-    medium: float = Field(default=0.9, gt=0, lt=1, description="share that it and the medium band make up")
     lags: int = Field(
         default=4, ge=1, le=64, description="distances that stand by themselves, 0 the query's own"
     )
     contexts: int = Field(
         default=64, ge=1, le=1024, description="contexts to look at; all of them where a text has fewer"
     )
-
-    def flaws(self) -> Iterator[Flaw]:
-        """The medium band comes after the high one."""
-        if self.medium <= self.high:
-            yield Flaw(("medium",), f"is {self.medium}; must be more than high, {self.high}")
 
 
 @registry.probe("token_classes")
