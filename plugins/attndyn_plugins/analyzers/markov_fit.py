@@ -123,5 +123,5 @@ class MarkovFit(Analyzer):
 def _why_blank(result: xr.Dataset, least: float) -> str:
     """Why there is no curve of the share that the last token explains."""
     if bool(result["spread"].notnull().any()):
-        return f"order 0: the spread is below `least`, {least:g} nats"
+        return f"order 0: the spread is below least, {least:g} nats"
     return "unknown: no token is a query in `repeats` contexts"

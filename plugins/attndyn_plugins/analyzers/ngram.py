@@ -96,7 +96,7 @@ class NGram(Analyzer):
             ax.label_outer()
         share.axhline(self.options.level, label=f"taken up ({self.options.level:g})", **style.REFERENCE)
         if not bool(result["captured"].notnull().any()):
-            style.say(share, f"no reference tells `least`, {self.options.least:g} nats")
+            style.say(share, f"no reference tells least, {self.options.least:g} nats")
         share.set_ylim(-0.25, 1.02)
         style.legend(figure)
 

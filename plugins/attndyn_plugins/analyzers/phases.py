@@ -87,7 +87,7 @@ class Phases(Analyzer):
         return xr.Dataset(result)
 
     def draw(self, result: xr.Dataset, trajectory: xr.DataTree, figure: FigureBase) -> None:
-        """The ratio over training on a logarithmic scale, a curve a token; a panel a head.
+        """The ratio over training, a curve a token, a panel a head; dots mark tops that replicas share.
 
         A dot marks where the median is highest between the begin of a rise and that of the fall after it, if
         the replicas have their tops at about the same step.

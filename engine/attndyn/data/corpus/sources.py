@@ -195,7 +195,7 @@ BLAMED = {
 
 def _said(error: Exception) -> str:
     """What an error says, in a line."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    return " ".join(str(error).split())[:400] or type(error).__name__
 
 
 class TextSource(Section):

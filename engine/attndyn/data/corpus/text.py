@@ -113,7 +113,8 @@ def read(options: CorpusOptions) -> Text:
         raise UnusableOption(("source",), "the text is empty: it has no tokens")
     if options.documents is not None and not reading.n_separators:
         hint = "; of CR LF and CR, LF is read" if "\r" in options.documents else ""
-        raise UnusableOption(("documents",), f"is nowhere in the text{hint}; null: a file is one document")
+        message = f"{options.documents!r} is nowhere in the text{hint}; null: a file is one document"
+        raise UnusableOption(("documents",), message)
     if not gathered.ends:
         raise _too_short(options, gathered.longest, gathered.n_documents)
     n_train = gathered.cut(options.held_out)
