@@ -75,11 +75,13 @@ def as_json(
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
+def _heading(path: Path, spec: Spec) -> dict[str, Any]:
+    return {"spec": path.as_posix(), "name": spec.name, "spec_sha256": spec.sha256}
+
+
 def _spec(judged: Judged) -> dict[str, Any]:
     return {
-        "spec": judged.path.as_posix(),
-        "name": judged.spec.name,
-        "spec_sha256": judged.spec.sha256,
+        **_heading(judged.path, judged.spec),
         "simulation_sha256": judged.spec.simulation_sha256,
         "runs": [run.as_posix() for run in judged.runs],
         "findings": [_finding(finding) for finding in judged.findings],
@@ -88,9 +90,7 @@ def _spec(judged: Judged) -> dict[str, Any]:
 
 def _core(checked: Checked) -> dict[str, Any]:
     return {
-        "spec": checked.path.as_posix(),
-        "name": checked.spec.name,
-        "spec_sha256": checked.spec.sha256,
+        **_heading(checked.path, checked.spec),
         "passed": checked.report.passed,
         "checks": [_check(result) for result in checked.report.results],
     }

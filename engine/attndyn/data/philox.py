@@ -56,6 +56,6 @@ def normals(seed: int, purpose: Purpose, part: int, shape: tuple[int, ...]) -> n
     return ndtri(((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
 
 
-def permutation(seed: int, epoch: int, n: int) -> np.ndarray:
+def permutation(seed: int, epoch: int, n: int, purpose: Purpose = Purpose.SHUFFLE) -> np.ndarray:
     """A random order of `n` items for an epoch."""
-    return np.argsort(stream(seed, Purpose.SHUFFLE, epoch).random_raw(n), kind="stable")
+    return np.argsort(stream(seed, purpose, epoch).random_raw(n), kind="stable")

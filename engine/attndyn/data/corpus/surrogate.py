@@ -30,7 +30,7 @@ def surrogate(tokens: np.ndarray, order: Surrogate, seed: int = 0) -> np.ndarray
 
 
 def _permutation(seed: int, n: int) -> np.ndarray:
-    return np.argsort(philox.stream(seed, philox.Purpose.SURROGATE, 0).random_raw(n), kind="stable")
+    return philox.permutation(seed, 0, n, philox.Purpose.SURROGATE)
 
 
 def _euler_walk(tokens: np.ndarray, seed: int) -> np.ndarray:
